@@ -1,0 +1,290 @@
+"""BeamJob: a program of the Apache Beam Python SDK on a Flink or Spark cluster of its own."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from jobyard.api.replicas import ReplicaCount
+from jobyard.api.rules import JOB_NAME, change_rules, lacking, pod_name_length
+from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_policy import TimeToLive
+from jobyard.api.scheduling import Scheduler
+from jobyard.api.status import ReplicaSummary, Truth
+from jobyard.api.value import (
+    JSON,
+    REPLICAS_MAX,
+    ObjectMeta,
+    Resources,
+    Timestamp,
+    Value,
+)
+from jobyard.schema import core
+from jobyard.schema.derive import Core, described
+from jobyard.schema.rule import Rule
+
+PROPERTIES_MAX = 256
+Properties = Annotated[dict[str, str], described(max_length=PROPERTIES_MAX)]
+Version = Annotated[
+    str, described(pattern="^[0-9]{1,3}([.][0-9]{1,3}){1,2}$", max_length=11)
+]
+
+
+class Image(Value, kw_only=True):
+    """An image."""
+
+    name: Annotated[str, described("The image's name with its tag.", min_length=1)]
+
+
+class AccessScope(StrEnum):
+    """Who may reach the cluster's own page."""
+
+    CLUSTER = "Cluster"
+    VPC = "VPC"
+    EXTERNAL = "External"
+    NODE_PORT = "NodePort"
+    HEADLESS = "Headless"
+
+
+class JobManager(Value, kw_only=True):
+    """Flink's job manager."""
+
+    access_scope: Annotated[
+        AccessScope,
+        described("Who may reach the job manager; Jobyard offers it inside the cluster only."),
+    ] = AccessScope.CLUSTER
+    replicas: Annotated[
+        int, described("How many job managers run; there is one.", ge=1, le=1)
+    ] = 1
+    resources: Annotated[Resources | None, described("Its resources.")] = None
+
+
+class TaskManager(Value, kw_only=True):
+    """Flink's task managers."""
+
+    replicas: ReplicaCount = 1
+    resources: Annotated[Resources | None, described("Resources of each.")] = None
+
+
+class FlinkClusterSpec(Value, kw_only=True):
+    """A Flink cluster."""
+
+    flink_version: Annotated[
+        Version, described('Flink\'s version as a string, such as "1.19"; must fit Beam\'s.')
+    ]
+    image: Annotated[Image, described("Flink's image.")]
+    job_manager: Annotated[JobManager, described("The job manager.")] = JobManager()
+    task_manager: Annotated[TaskManager, described("The task managers.")] = TaskManager()
+    flink_properties: Annotated[
+        Properties | None, described("Lines of Flink's configuration.")
+    ] = None
+
+
+class FlinkClusterTemplate(Value, kw_only=True):
+    """The Flink cluster made for the job."""
+
+    spec: Annotated[FlinkClusterSpec, described("The cluster.")]
+
+
+class SparkMaster(Value, kw_only=True):
+    """Spark's master."""
+
+    resources: Annotated[Resources | None, described("Its resources.")] = None
+
+
+class SparkWorker(Value, kw_only=True):
+    """Spark's workers."""
+
+    replicas: ReplicaCount = 1
+    cores: Annotated[
+        Annotated[int, described(ge=1, le=1024)] | None,
+        described("Cores each worker offers; absent: what its container may use."),
+    ] = None
+    resources: Annotated[Resources | None, described("Resources of each.")] = None
+
+
+class SparkClusterSpec(Value, kw_only=True):
+    """A Spark cluster."""
+
+    spark_version: Annotated[
+        Version,
+        described(
+            'Spark\'s version as a string, such as "3.5"; Beam has no runner for Spark 4.',
+            rules=(
+                Rule(
+                    cel="self.startsWith('3.')",
+                    message="must be 3.x: Beam has no runner for other versions of Spark",
+                ),
+            ),
+        ),
+    ]
+    image: Annotated[Image, described("Spark's image.")]
+    master: Annotated[SparkMaster, described("The master.")] = SparkMaster()
+    worker: Annotated[SparkWorker, described("The workers.")] = SparkWorker()
+    spark_properties: Annotated[
+        Properties | None, described("Lines of Spark's configuration.")
+    ] = None
+
+
+class SparkClusterTemplate(Value, kw_only=True):
+    """The Spark cluster made for the job."""
+
+    spec: Annotated[SparkClusterSpec, described("The cluster.")]
+
+
+class BeamRunPolicy(Value, kw_only=True):
+    """What is cleaned up at the end."""
+
+    clean_up_cluster: Annotated[
+        bool, described("Deletes the cluster at the end; the submitting pod stays for its log.")
+    ] = False
+    ttl_seconds_after_finished: TimeToLive = None
+
+
+def _one(field: str) -> Rule:
+    return Rule(
+        cel=f"!has(self.spec.{field}) || self.spec.{field} == 1",
+        message=f"one pod submits the program: {field} must be 1 or absent",
+        field=f".spec.{field}",
+    )
+
+
+class BeamJobSpec(Value, kw_only=True):
+    """The cluster, and the pod that submits the program to it."""
+
+    flink_cluster_template: Annotated[
+        FlinkClusterTemplate | None, described("Runs the program on Flink.")
+    ] = None
+    spark_cluster_template: Annotated[
+        SparkClusterTemplate | None, described("Runs the program on Spark.")
+    ] = None
+    job_template: Annotated[
+        dict[str, JSON],
+        described(
+            "The pod that submits the program, as a batch/v1 JobTemplateSpec.",
+            core=Core(
+                name=core.JOB_TEMPLATE,
+                required=("spec",),
+                rules=(("", _one("parallelism")), ("", _one("completions"))),
+            ),
+        ),
+    ]
+    run_policy: Annotated[
+        BeamRunPolicy, described("What is cleaned up at the end.")
+    ] = BeamRunPolicy()
+    run_mode: Annotated[
+        RunMode | None, described("BeamJob runs at once only: refused when enabled.")
+    ] = None
+    elastic: Annotated[
+        Elastic | None, described("Not a mode of BeamJob: refused when enabled.")
+    ] = None
+    scheduler: Annotated[
+        Scheduler | None, described("Which scheduler places the cluster's pods.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.flinkClusterTemplate) != has(self.sparkClusterTemplate)",
+            message="exactly one of flinkClusterTemplate and sparkClusterTemplate must be given",
+        ),
+        *lacking("BeamJob", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
+    )
+
+
+class BeamPhase(StrEnum):
+    """Where a BeamJob is in its life."""
+
+    INITIALIZING = "Initializing"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class BeamConditionType(StrEnum):
+    """The two conditions of a BeamJob."""
+
+    CLUSTER_RUNNING = "ClusterRunning"
+    JOB_RUNNING = "JobRunning"
+
+
+class BeamCondition(Value, kw_only=True):
+    """One observation about the job, and since when it is so."""
+
+    type: Annotated[BeamConditionType, described("What is observed.")]
+    status: Annotated[Truth, described("Whether it holds.")]
+    reason: Annotated[str, described("One word for why, or a dash.")] = "-"
+    message: Annotated[str, described("The same in a sentence.")] = ""
+    last_transition_time: Annotated[
+        Timestamp | None, described("When the status last changed.")
+    ] = None
+
+
+class PodReference(Value, kw_only=True):
+    """Which pod it is."""
+
+    name: Annotated[str, described("The pod's name.")]
+    uid: Annotated[str, described("The pod's uid.")] = ""
+
+
+class PodStatus(Value, kw_only=True):
+    """The phase of one pod."""
+
+    phase: Annotated[str, described("The pod's phase.")]
+    reference: Annotated[PodReference, described("Which pod it is.")]
+
+
+PodStatuses = Annotated[tuple[PodStatus, ...], described(max_length=REPLICAS_MAX)]
+
+
+class FlinkClusterStatus(Value, kw_only=True):
+    """The pods of the Flink cluster."""
+
+    job_manager_status: Annotated[PodStatuses, described("The job manager's pod.")] = ()
+    task_manager_status: Annotated[PodStatuses, described("The task managers' pods.")] = ()
+
+
+class BeamJobStatus(ReplicaSummary, kw_only=True):
+    """What is observed of a BeamJob."""
+
+    phase: Annotated[BeamPhase | None, described("Where the job is in its life.")] = None
+    conditions: Annotated[
+        tuple[BeamCondition, ...],
+        described("The two conditions.", max_length=2, listed_by="type"),
+    ] = ()
+    flink_cluster_status: Annotated[
+        FlinkClusterStatus | None, described("The pods of the Flink cluster.")
+    ] = None
+    job_status: Annotated[PodStatuses, described("The submitting pods.")] = ()
+    job_url: Annotated[str, described("The job's page in the cluster's own UI.")] = (
+        msgspec.field(name="jobURL", default="")
+    )
+
+
+class BeamJob(Value, kw_only=True):
+    """A program of the Apache Beam Python SDK, on a Flink or Spark cluster made for it."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[BeamJobSpec, described("What the job runs.")]
+    status: Annotated[
+        BeamJobStatus | None, described("What is observed of the job.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        JOB_NAME,
+        pod_name_length(
+            "[self.spec].filter(r, has(r.flinkClusterTemplate))",
+            "'flinkcluster-taskmanager'",
+            "r.flinkClusterTemplate.spec.taskManager.replicas",
+        ),
+        pod_name_length(
+            "[self.spec].filter(r, has(r.sparkClusterTemplate))",
+            "'sparkcluster-worker'",
+            "r.sparkClusterTemplate.spec.worker.replicas",
+        ),
+        *change_rules(BeamJobSpec),
+    )

@@ -1,0 +1,162 @@
+"""ColossalAIJob: `colossalai run` from a launcher over workers that run sshd.
+
+Two shapes are in use and both are accepted: `launcher` with `worker`, and the later
+`torchConfig` with `replicaSpecs`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from jobyard.api.launching import (
+    DEFAULT_AUTH_MOUNT_PATH,
+    DEFAULT_SSHD_PATH,
+    LAUNCHER_POD_NAMES,
+    LAUNCHER_TYPES,
+    LaunchedReplica,
+    keys_unmounted,
+    one_shape,
+    worker_container,
+)
+from jobyard.api.replicas import ReplicaCount
+from jobyard.api.rules import (
+    JOB_NAME,
+    UNIQUE_TYPES,
+    change_rules,
+    lacking,
+    mode_types,
+    named_container,
+)
+from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_policy import LauncherRunPolicy
+from jobyard.api.scheduling import Scheduler
+from jobyard.api.status import JobStatus
+from jobyard.api.value import (
+    JSON,
+    AbsolutePath,
+    Arguments,
+    EnvVar,
+    ObjectMeta,
+    Resources,
+    Value,
+    pod_template,
+)
+from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule
+
+PROCESSES_MAX = 1024
+ProcessCount = Annotated[
+    int, described("How many training processes each worker starts.", ge=1, le=PROCESSES_MAX)
+]
+
+
+class ColossalAISsh(Value, kw_only=True):
+    """How the launcher reaches the workers."""
+
+    auth_mount_path: Annotated[
+        AbsolutePath, described("Where the job's keys appear in the containers.")
+    ] = DEFAULT_AUTH_MOUNT_PATH
+    sshd_path: Annotated[
+        AbsolutePath, described("The absolute path of sshd in the workers' image.")
+    ] = DEFAULT_SSHD_PATH
+
+
+class ColossalAILauncher(Value, kw_only=True):
+    """The launcher's container; its pod takes volumes and placement from the workers."""
+
+    image: Annotated[str, described("The launcher's image.", min_length=1)]
+    working_dir: Annotated[str, described("The folder colossalai runs in.")] = ""
+    env: Annotated[
+        tuple[EnvVar, ...],
+        described("Environment of the launcher, as in a container.", max_length=1024),
+    ] = ()
+    resources: Annotated[Resources | None, described("Resources of the launcher.")] = None
+
+
+class ColossalAIWorker(Value, kw_only=True):
+    """The workers and what runs on them."""
+
+    replicas: ReplicaCount = 1
+    proc_per_worker: ProcessCount = 1
+    command: Annotated[Arguments, described("The training script and its arguments.")] = ()
+    torch_args: Annotated[
+        Arguments, described("Arguments passed to colossalai run as they are.")
+    ] = ()
+    template: Annotated[
+        dict[str, JSON],
+        pod_template(rules=(("spec.containers", named_container("worker")),)),
+        described(
+            "The workers' pod; must have a container named worker, whose command is ignored."
+        ),
+    ]
+
+
+class TorchConfig(Value, kw_only=True):
+    """What the launcher starts on the workers (second shape)."""
+
+    proc_per_worker: ProcessCount = 1
+    script: Annotated[Arguments, described("The training script and its arguments.")] = ()
+    torch_args: Annotated[
+        Arguments, described("Arguments passed to colossalai run as they are.")
+    ] = ()
+
+
+class ColossalAIJobSpec(Value, kw_only=True):
+    """The launcher, the workers and what runs on them."""
+
+    ssh: Annotated[
+        ColossalAISsh | None, described("How the launcher reaches the workers.")
+    ] = None
+    launcher: Annotated[
+        ColossalAILauncher | None, described("The launcher's container (first shape).")
+    ] = None
+    worker: Annotated[
+        ColossalAIWorker | None,
+        described("The workers and what runs on them (first shape)."),
+    ] = None
+    torch_config: Annotated[
+        TorchConfig | None, described("What the launcher starts (second shape).")
+    ] = None
+    replica_specs: Annotated[
+        tuple[LaunchedReplica, ...],
+        described(
+            "Launcher and workers (second shape).",
+            min_length=1,
+            max_length=2,
+            rules=(UNIQUE_TYPES,),
+        ),
+    ] = ()
+    run_policy: Annotated[
+        LauncherRunPolicy, described("What is cleaned up at the end.")
+    ] = LauncherRunPolicy()
+    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
+    elastic: Annotated[
+        Elastic | None, described("Not a mode of ColossalAIJob: refused when enabled.")
+    ] = None
+    scheduler: Annotated[
+        Scheduler | None, described("Which scheduler places the pods.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *one_shape("ColossalAIJob", ("worker", "launcher"), ("torchConfig", "replicaSpecs")),
+        worker_container("worker"),
+        *keys_unmounted("authMountPath"),
+        *mode_types(LAUNCHER_TYPES),
+        *lacking("ColossalAIJob", Mode.ELASTIC),
+    )
+
+
+class ColossalAIJob(Value, kw_only=True):
+    """Distributed training with ColossalAI: a launcher starts it over ssh on all workers."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[ColossalAIJobSpec, described("What the job runs.")]
+    status: Annotated[JobStatus | None, described("What is observed of the job.")] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        JOB_NAME,
+        *LAUNCHER_POD_NAMES,
+        *change_rules(ColossalAIJobSpec),
+    )

@@ -1,0 +1,75 @@
+"""A CustomResourceDefinition from a row of the table of kinds."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jobyard.api.kinds import Kind
+from jobyard.schema.core import JSONSchema
+from jobyard.schema.derive import derived
+
+_META = {
+    "apiVersion": {
+        "description": "The group and version of this object's schema.",
+        "type": "string",
+    },
+    "kind": {"description": "The kind of this object.", "type": "string"},
+    "metadata": {"type": "object"},
+}
+
+
+@cache
+def open_api_schema(kind: Kind) -> JSONSchema:
+    """The whole schema of a kind, as it stands in its CRD. Callers must not change it."""
+    schema = derived(kind.type)
+    return {**schema, "properties": schema["properties"] | _META}
+
+
+def crd(kind: Kind) -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{kind.plural}.{kind.group}",
+            "labels": {"app.kubernetes.io/managed-by": "jobyard"},
+        },
+        "spec": {
+            "group": str(kind.group),
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": {
+                "kind": kind.name,
+                "listKind": f"{kind.name}List",
+                "plural": kind.plural,
+                "singular": kind.singular,
+                "shortNames": [kind.short_name],
+                "categories": ["jobyard"],
+            },
+            "versions": [
+                {
+                    "name": kind.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": open_api_schema(kind)},
+                    "subresources": _subresources(kind),
+                    "additionalPrinterColumns": [
+                        {"name": column.name, "jsonPath": column.path, "type": column.type}
+                        for column in kind.columns
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def _subresources(kind: Kind) -> dict[str, Any]:
+    if kind.scale is None:
+        return {"status": {}}
+    return {
+        "status": {},
+        "scale": {
+            "specReplicasPath": kind.scale.spec_path,
+            "statusReplicasPath": kind.scale.status_path,
+            "labelSelectorPath": kind.scale.selector_path,
+        },
+    }

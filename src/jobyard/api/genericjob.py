@@ -1,0 +1,211 @@
+"""GenericJob: any set of replica types, with rules of its own for success and failure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from jobyard.api.replicas import ReplicaCount
+from jobyard.api.rules import (
+    JOB_NAME,
+    LISTED_TYPES,
+    REPLICAS_IN_ALL,
+    UNIQUE_TYPES,
+    change_rules,
+    guarded,
+    lacking,
+    mode_types,
+    pod_name_length,
+)
+from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_policy import CleanUpPolicy, TimeToLive
+from jobyard.api.scheduling import Scheduler
+from jobyard.api.status import JobStatus
+from jobyard.api.value import (
+    REPLICAS_MAX,
+    TYPES_MAX,
+    Count,
+    Name,
+    ObjectMeta,
+    PodTemplate,
+    ServicePort,
+    Value,
+)
+from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule, formatted
+
+RULES_MAX = 256
+RANKS_MAX = 1024
+PORTS_MAX = 32
+
+Rank = Annotated[int, described(ge=0, le=REPLICAS_MAX - 1)]
+Ranks = Annotated[tuple[Rank, ...], described(min_length=1, max_length=RANKS_MAX)]
+# Replicas by type: {"master": [2], "worker": [0, 1]}.
+ReplicaSet = Annotated[dict[str, Ranks], described(min_length=1, max_length=TYPES_MAX)]
+
+
+class GenericRestartPolicy(StrEnum):
+    """When a replica that ended is started again."""
+
+    NEVER = "Never"
+    ON_FAILURE = "OnFailure"
+    ALWAYS = "Always"
+
+
+class Restart(Value, kw_only=True):
+    """When and how often one replica restarts."""
+
+    policy: Annotated[
+        GenericRestartPolicy, described("When a replica that ended is started again.")
+    ] = GenericRestartPolicy.ON_FAILURE
+    limit: Annotated[
+        Count | None,
+        described(
+            "How often one replica may restart; absent: not at all with OnFailure,"
+            " without limit with Always."
+        ),
+    ] = None
+
+
+class GenericReplica(Value, kw_only=True):
+    """One type of replicas."""
+
+    type: Annotated[Name, described("The type's name, part of its pods' names.")]
+    replicas: ReplicaCount = 1
+    restart_policy: Annotated[
+        Restart | None, described("When and how often a replica of this type restarts.")
+    ] = None
+    template: Annotated[
+        PodTemplate,
+        described("The pod each replica runs in; its first container is the main one."),
+    ]
+
+
+class Service(Value, kw_only=True):
+    """Gives each replica a name and ports that the others can reach."""
+
+    ports: Annotated[
+        tuple[ServicePort, ...],
+        described(
+            "The ports of each replica, as in a core/v1 Service.",
+            min_length=1,
+            max_length=PORTS_MAX,
+            rules=(
+                Rule(
+                    cel="self.all(p, !has(p.nodePort))",
+                    message="nodePort can't be set: the services of a job are reached inside the"
+                    " cluster only; remove it",
+                ),
+                Rule(
+                    cel="self.size() == 1 || self.all(p, has(p.name)"
+                    " && self.exists_one(q, has(q.name) && q.name == p.name))",
+                    message="with several ports each needs a name of its own",
+                ),
+                Rule(
+                    cel="self.all(p, p.port >= 1 && p.port <= 65535)",
+                    message="port must be from 1 to 65535",
+                ),
+            ),
+        ),
+    ]
+
+
+def _known_replicas(listed: str) -> tuple[Rule, ...]:
+    """Rules that name only replicas which are there; two, to stay within CEL's budget."""
+    known = f"self.{listed}.all(r, r.all(t, self.replicaSpecs.exists(s, s.type == t)))"
+    inside = (
+        f"self.replicaSpecs.all(s, self.{listed}.all(r, !(s.type in r)"
+        " || r[s.type].max() < s.replicas))"
+    )
+    told = formatted(
+        f"{listed} names a rank of %s that is not there; its ranks are 0 to %s",
+        "s.type",
+        "s.replicas - 1",
+    )
+    return (
+        Rule(
+            cel=guarded(f"self.{listed}", known),
+            message=f"{listed} names a type that is not among replicaSpecs",
+            message_cel=formatted(
+                f"{listed} names a type that is not there; the types of this job are %s",
+                LISTED_TYPES,
+            ),
+            field=f".{listed}",
+        ),
+        Rule(
+            cel=guarded(f"self.{listed}", inside),
+            message=f"{listed} names a rank that is not there",
+            message_cel=f"self.replicaSpecs.filter(s, self.{listed}.exists(r, s.type in r"
+            f" && r[s.type].max() >= s.replicas)).map(s, {told})[0]",
+            field=f".{listed}",
+        ),
+    )
+
+
+class GenericJobSpec(Value, kw_only=True):
+    """The replicas of the job and what their ends mean."""
+
+    replica_specs: Annotated[
+        tuple[GenericReplica, ...],
+        described(
+            "The replicas, by type.",
+            min_length=1,
+            max_length=TYPES_MAX,
+            rules=(UNIQUE_TYPES, REPLICAS_IN_ALL),
+        ),
+    ]
+    success_rules: Annotated[
+        tuple[ReplicaSet, ...],
+        described(
+            "The job succeeds once all replicas of any one rule have succeeded;"
+            " absent: all replicas of all types.",
+            max_length=RULES_MAX,
+        ),
+    ] = ()
+    failure_rules: Annotated[
+        tuple[ReplicaSet, ...],
+        described(
+            "The job fails once all replicas of any one rule have failed for good;"
+            " absent: any replica.",
+            max_length=RULES_MAX,
+        ),
+    ] = ()
+    service: Annotated[
+        Service | None,
+        described("Gives each replica a service of its own, named like its pod."),
+    ] = None
+    clean_up_policy: Annotated[
+        CleanUpPolicy,
+        described("Which pods are deleted at the end: none, all, or those that haven't ended."),
+    ] = CleanUpPolicy.NONE
+    ttl_seconds_after_finished: TimeToLive = None
+    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
+    elastic: Annotated[
+        Elastic | None, described("Not a mode of GenericJob: refused when enabled.")
+    ] = None
+    scheduler: Annotated[
+        Scheduler | None, described("Which scheduler places the pods.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *_known_replicas("successRules"),
+        *_known_replicas("failureRules"),
+        *mode_types(LISTED_TYPES),
+        *lacking("GenericJob", Mode.ELASTIC),
+    )
+
+
+class GenericJob(Value, kw_only=True):
+    """Any set of replica types, with your own rules for what success and failure mean."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[GenericJobSpec, described("What the job runs.")]
+    status: Annotated[JobStatus | None, described("What is observed of the job.")] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        JOB_NAME,
+        pod_name_length("self.spec.replicaSpecs", "r.type", "r.replicas"),
+        *change_rules(GenericJobSpec),
+    )

@@ -1,0 +1,150 @@
+"""MPIJob: Open MPI across workers that run sshd, driven by one launcher.
+
+Two shapes are in use and both are accepted: `worker` with `mca`, `mpiHome` at the top,
+and `mpiConfig` with `replicaSpecs`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from jobyard.api.launching import (
+    DEFAULT_AUTH_MOUNT_PATH,
+    DEFAULT_SSHD_PATH,
+    LAUNCHER_POD_NAMES,
+    LAUNCHER_TYPES,
+    LaunchedReplica,
+    keys_unmounted,
+    one_shape,
+    worker_container,
+)
+from jobyard.api.replicas import ReplicaCount
+from jobyard.api.rules import (
+    JOB_NAME,
+    UNIQUE_TYPES,
+    change_rules,
+    lacking,
+    mode_types,
+    named_container,
+)
+from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_policy import LauncherRunPolicy
+from jobyard.api.scheduling import Scheduler
+from jobyard.api.status import JobStatus
+from jobyard.api.value import (
+    JSON,
+    AbsolutePath,
+    Arguments,
+    ObjectMeta,
+    Value,
+    pod_template,
+)
+from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule
+
+MCA_MAX = 256
+Mca = Annotated[dict[str, str], described(max_length=MCA_MAX)]
+
+
+class MPIWorker(Value, kw_only=True):
+    """The workers and what runs on them."""
+
+    replicas: ReplicaCount = 1
+    cmd: Annotated[Arguments, described("What each MPI process runs.")] = ()
+    extra_mpi_args: Annotated[
+        Arguments, described("Arguments passed to mpirun as they are.")
+    ] = msgspec.field(name="extraMPIArgs", default=())
+    template: Annotated[
+        dict[str, JSON],
+        pod_template(rules=(("spec.containers", named_container("mpi-worker")),)),
+        described(
+            "The pod of workers and launcher; must have a container named mpi-worker,"
+            " whose command and args are ignored."
+        ),
+    ]
+
+
+class MPIConfig(Value, kw_only=True):
+    """How mpirun is called (second shape)."""
+
+    mca: Annotated[Mca | None, described("MCA parameters, each passed as -mca KEY VALUE.")] = None
+    home: Annotated[
+        AbsolutePath | None, described("The root folder of Open MPI; absent: mpirun from PATH.")
+    ] = None
+    extra_args: Annotated[Arguments, described("Arguments passed to mpirun as they are.")] = ()
+    script: Annotated[Arguments, described("What each MPI process runs.")] = ()
+
+
+class MPISsh(Value, kw_only=True):
+    """How the launcher reaches the workers."""
+
+    sshd_path: Annotated[
+        AbsolutePath, described("The absolute path of sshd in the workers' image.")
+    ] = DEFAULT_SSHD_PATH
+    ssh_auth_mount_path: Annotated[
+        AbsolutePath, described("Where the job's keys appear in the containers.")
+    ] = DEFAULT_AUTH_MOUNT_PATH
+
+
+class MPIJobSpec(Value, kw_only=True):
+    """The workers, and how mpirun is called."""
+
+    worker: Annotated[
+        MPIWorker | None, described("The workers and what runs on them (first shape).")
+    ] = None
+    mca: Annotated[
+        Mca | None, described("MCA parameters, each passed as -mca KEY VALUE (first shape).")
+    ] = None
+    mpi_home: Annotated[
+        AbsolutePath | None,
+        described("The root folder of Open MPI; absent: mpirun from PATH (first shape)."),
+    ] = None
+    mpi_config: Annotated[
+        MPIConfig | None, described("How mpirun is called (second shape).")
+    ] = None
+    replica_specs: Annotated[
+        tuple[LaunchedReplica, ...],
+        described(
+            "Launcher and workers (second shape).",
+            min_length=1,
+            max_length=2,
+            rules=(UNIQUE_TYPES,),
+        ),
+    ] = ()
+    ssh: Annotated[MPISsh | None, described("How the launcher reaches the workers.")] = None
+    run_policy: Annotated[
+        LauncherRunPolicy, described("What is cleaned up at the end.")
+    ] = LauncherRunPolicy()
+    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
+    elastic: Annotated[
+        Elastic | None, described("Not a mode of MPIJob: refused when enabled.")
+    ] = None
+    scheduler: Annotated[
+        Scheduler | None, described("Which scheduler places the pods.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *one_shape("MPIJob", ("worker", "mca", "mpiHome"), ("mpiConfig", "replicaSpecs")),
+        worker_container("worker", "mpi-worker"),
+        *keys_unmounted("sshAuthMountPath"),
+        *mode_types(LAUNCHER_TYPES),
+        *lacking("MPIJob", Mode.ELASTIC),
+    )
+
+
+class MPIJob(Value, kw_only=True):
+    """Open MPI across worker replicas that run sshd, driven by one launcher."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[MPIJobSpec, described("What the job runs.")]
+    status: Annotated[JobStatus | None, described("What is observed of the job.")] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        JOB_NAME,
+        *LAUNCHER_POD_NAMES,
+        *change_rules(MPIJobSpec),
+    )

@@ -1,0 +1,118 @@
+"""PodGroup: pods that start together or not at all."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from jobyard.api.scheduling import Priority
+from jobyard.api.status import Truth
+from jobyard.api.value import (
+    REPLICAS_MAX,
+    Count,
+    Name,
+    ObjectMeta,
+    Quantities,
+    Timestamp,
+    Value,
+)
+from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule, formatted
+
+ROLES_MAX = 17
+# A job's replicas, and its launcher.
+Members = Annotated[int, described(ge=1, le=REPLICAS_MAX + 1)]
+
+
+class GroupRole(Value, kw_only=True):
+    """How many pods of one role a gang needs."""
+
+    name: Annotated[Name, described("The role's name, as the pods' role label has it.")]
+    min_member: Annotated[Members, described("How many pods of the role must fit at once.")]
+
+
+class PodGroupSpec(Value, kw_only=True):
+    """The gang's size and its place in a queue."""
+
+    queue: Annotated[Name, described("The queue the pods wait in.")] = "default"
+    priority: Annotated[
+        Priority, described("The gang's priority within its queue; higher goes first.")
+    ] = 0
+    min_member: Annotated[Members, described("How many pods must fit at once.")]
+    roles: Annotated[
+        tuple[GroupRole, ...],
+        described(
+            "How many pods of each role must fit at once.",
+            max_length=ROLES_MAX,
+            rules=(
+                Rule(
+                    cel="self.all(a, self.exists_one(b, b.name == a.name))",
+                    message="each role may stand once",
+                ),
+            ),
+        ),
+    ] = ()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",
+            message="the roles need more pods together than minMember",
+            message_cel=formatted(
+                "minMember is %s; must be at least %s, what the roles need together",
+                "self.minMember",
+                "self.roles.map(r, r.minMember).sum()",
+            ),
+            field=".minMember",
+        ),
+    )
+
+
+class GroupConditionType(StrEnum):
+    """The two conditions of a gang."""
+
+    SUFFICIENT_MEMBER = "SufficientGroupMember"
+    SCHEDULED = "GroupScheduled"
+
+
+class GroupCondition(Value, kw_only=True):
+    """One observation about the gang."""
+
+    type: Annotated[GroupConditionType, described("What is observed.")]
+    status: Annotated[Truth, described("Whether it holds.")]
+    transition_id: Annotated[str, described("Which scheduling cycle saw it.")] = msgspec.field(
+        name="transitionID", default=""
+    )
+    reason: Annotated[str, described("One word for why.")] = ""
+    message: Annotated[str, described("The same in a sentence, with numbers.")] = ""
+    last_transition_time: Annotated[
+        Timestamp | None, described("When the status last changed.")
+    ] = None
+
+
+class PodGroupStatus(Value, kw_only=True):
+    """What is observed of a gang."""
+
+    conditions: Annotated[
+        tuple[GroupCondition, ...],
+        described("The two conditions.", max_length=2, listed_by="type"),
+    ] = ()
+    allocated: Annotated[
+        Quantities | None, described("What its running pods request together.")
+    ] = None
+    pending: Annotated[Count, described("Pending pods.")] = 0
+    running: Annotated[Count, described("Running pods.")] = 0
+    succeeded: Annotated[Count, described("Pods that succeeded.")] = 0
+    failed: Annotated[Count, described("Pods that failed.")] = 0
+    unknown: Annotated[Count, described("Pods that can't be reached.")] = 0
+
+
+class PodGroup(Value, kw_only=True):
+    """Pods that start together or not at all."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[PodGroupSpec, described("The gang's size and place.")]
+    status: Annotated[PodGroupStatus | None, described("What is observed of the gang.")] = None

@@ -1,0 +1,162 @@
+"""PyTorchTrainingJob: torch.distributed, by environment or by torchrun, elastic too."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from jobyard.api.replicas import TrainingReplica
+from jobyard.api.rules import (
+    JOB_NAME,
+    LISTED_TYPES,
+    REPLICAS_IN_ALL,
+    UNIQUE_TYPES,
+    change_rules,
+    mode_types,
+    pod_name_length,
+    name_with_suffix,
+)
+from jobyard.api.run_mode import Elastic, RunMode
+from jobyard.api.run_policy import RunPolicy
+from jobyard.api.scheduling import Scheduler
+from jobyard.api.status import TensorboardTrainingStatus
+from jobyard.api.tensorboard import TensorboardSpec
+from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, ObjectMeta, Value
+from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule, formatted
+
+WEIGHT_MAX = 1000
+
+
+class PyTorchReplica(TrainingReplica, kw_only=True):
+    """One type of replicas; the first replica of the first type is rank 0."""
+
+    scaling_weight: Annotated[
+        int,
+        described("This type's share when an elastic job is scaled.", ge=1, le=WEIGHT_MAX),
+    ] = 1
+
+
+class RendezvousBackend(StrEnum):
+    """How torchrun's agents find one another."""
+
+    C10D = "c10d"
+    ETCD = "etcd"
+    ETCD_V2 = "etcd-v2"
+
+
+class TorchrunConfig(Value, kw_only=True):
+    """How torchrun is called."""
+
+    enabled: Annotated[
+        bool,
+        described("Whether torchrun starts the program; the container's args are its script."),
+    ] = False
+    max_restarts: Annotated[
+        Count, described("How often torchrun restarts its processes by itself.")
+    ] = 0
+    proc_per_node: Annotated[
+        str,
+        described(
+            'Processes per replica: a number as a string such as "4", or gpu, cpu or auto.',
+            pattern="^([1-9][0-9]{0,3}|gpu|cpu|auto)$",
+            max_length=4,
+        ),
+    ] = "1"
+    rdzv_backend: Annotated[
+        RendezvousBackend, described("How the agents find one another.")
+    ] = RendezvousBackend.C10D
+    min_nodes: Annotated[
+        Annotated[int, described(ge=1, le=REPLICAS_MAX)] | None,
+        described("The fewest replicas torchrun starts with; absent: all."),
+    ] = None
+    extra_options: Annotated[
+        Arguments, described("Options passed to torchrun as they are.")
+    ] = ()
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!self.enabled || self.rdzvBackend == 'c10d' || (has(self.extraOptions)"
+            " && self.extraOptions.exists(o, o == '--rdzv_endpoint' || o == '--rdzv-endpoint'"
+            " || o.startsWith('--rdzv_endpoint=') || o.startsWith('--rdzv-endpoint=')))",
+            message="the etcd backends need --rdzv_endpoint in extraOptions,"
+            " such as --rdzv_endpoint=etcd:2379",
+            field=".extraOptions",
+        ),
+    )
+
+
+class PyTorchTrainingJobSpec(Value, kw_only=True):
+    """The replicas of the job and how they are started."""
+
+    replica_specs: Annotated[
+        tuple[PyTorchReplica, ...],
+        described(
+            "The replicas, by type; ranks go on through them in order.",
+            min_length=1,
+            max_length=TYPES_MAX,
+            rules=(UNIQUE_TYPES, REPLICAS_IN_ALL),
+        ),
+    ]
+    torchrun_config: Annotated[
+        TorchrunConfig | None, described("Starts the program with torchrun.")
+    ] = None
+    elastic: Annotated[
+        Elastic | None,
+        described("Lets the number of replicas change while the job runs; needs torchrun."),
+    ] = None
+    tensorboard_spec: Annotated[
+        TensorboardSpec | None, described("Serves the job's logs with TensorBoard.")
+    ] = None
+    run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
+    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
+    scheduler: Annotated[
+        Scheduler | None, described("Which scheduler places the pods.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.elastic) || !self.elastic.enabled"
+            " || (has(self.torchrunConfig) && self.torchrunConfig.enabled)",
+            message="elastic mode needs torchrun: set torchrunConfig.enabled to true",
+            field=".elastic",
+        ),
+        Rule(
+            cel="!has(self.torchrunConfig) || !has(self.torchrunConfig.minNodes)"
+            " || (has(self.elastic) && self.elastic.enabled)"
+            " || self.torchrunConfig.minNodes <= self.replicaSpecs.map(r, r.replicas).sum()",
+            message="minNodes must not be above the number of replicas",
+            message_cel=formatted(
+                "minNodes is %s; must be at most %s, the number of replicas",
+                "self.torchrunConfig.minNodes",
+                "self.replicaSpecs.map(r, r.replicas).sum()",
+            ),
+            field=".torchrunConfig.minNodes",
+        ),
+        *mode_types(LISTED_TYPES),
+    )
+
+
+class PyTorchTrainingJob(Value, kw_only=True):
+    """Distributed training with PyTorch, by environment or with torchrun, elastic too."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[PyTorchTrainingJobSpec, described("What the job runs.")]
+    status: Annotated[
+        TensorboardTrainingStatus | None, described("What is observed of the job.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        JOB_NAME,
+        pod_name_length(
+            "self.spec.replicaSpecs",
+            "r.type",
+            "(has(self.spec.elastic) && self.spec.elastic.enabled"
+            " && has(self.spec.elastic.maxReplicas) ? self.spec.elastic.maxReplicas"
+            " : r.replicas)",
+        ),
+        name_with_suffix("-tensorboard", "has(self.spec.tensorboardSpec)"),
+        *change_rules(PyTorchTrainingJobSpec),
+    )

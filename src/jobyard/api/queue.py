@@ -1,0 +1,77 @@
+"""Queue: who may use how much of a cluster, and who goes first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from jobyard.api.value import Count, LabelSelector, ObjectMeta, Quantities, Value
+from jobyard.schema.derive import described
+
+
+class Quota(Value, kw_only=True):
+    """What the pods of a queue may request together."""
+
+    requests: Annotated[
+        Quantities | None,
+        described("The most that the queue's running pods may request, by resource."),
+    ] = None
+
+
+class QueueSpec(Value, kw_only=True):
+    """The queue's share and rank."""
+
+    quota: Annotated[Quota | None, described("The queue's quota; absent: no limit.")] = None
+    priority: Annotated[
+        int,
+        described("Queues of higher priority go first and may preempt lower ones.", ge=0, le=100),
+    ] = 0
+    preemptible: Annotated[
+        bool, described("Whether queues of higher priority may take this one's room.")
+    ] = True
+    closed: Annotated[bool, described("Refuses new pods; running ones go on.")] = False
+    max_duration: Annotated[
+        Annotated[str, described(pattern="^([0-9]+(y|w|d|h|ms|m|s))+$", max_length=64)] | None,
+        described("Deletes pods older than this, such as 3w or 2h45m (units y w d h m s ms)."),
+    ] = None
+    namespace_selector: Annotated[
+        LabelSelector | None, described("Which namespaces may use the queue; absent: all.")
+    ] = None
+    node_selector: Annotated[
+        LabelSelector | None, described("Which nodes its pods may run on; absent: all.")
+    ] = None
+
+
+class QueuePods(Value, kw_only=True):
+    """How many pods of the queue are in each phase."""
+
+    pending: Annotated[Count, described("Pending pods.")] = 0
+    running: Annotated[Count, described("Running pods.")] = 0
+    succeeded: Annotated[Count, described("Pods that succeeded.")] = 0
+    failed: Annotated[Count, described("Pods that failed.")] = 0
+    unknown: Annotated[Count, described("Pods that can't be reached.")] = 0
+
+
+class QueuePodGroups(Value, kw_only=True):
+    """The gangs of the queue."""
+
+    total: Annotated[Count, described("How many there are.")] = 0
+
+
+class QueueStatus(Value, kw_only=True):
+    """What is observed of a queue."""
+
+    allocated: Annotated[
+        Quantities | None, described("What its running pods request together.")
+    ] = None
+    pod_groups: Annotated[QueuePodGroups | None, described("Its gangs.")] = None
+    pods: Annotated[QueuePods | None, described("Its pods by phase.")] = None
+
+
+class Queue(Value, kw_only=True):
+    """Who may use how much of the cluster, and who goes first."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[QueueSpec, described("The queue's share and rank.")]
+    status: Annotated[QueueStatus | None, described("What is observed of the queue.")] = None

@@ -1,0 +1,40 @@
+"""A type of replicas in the training kinds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from jobyard.api.value import REPLICAS_MAX, Name, PodTemplate, Value
+from jobyard.schema.derive import described
+
+ReplicaCount = Annotated[
+    int, described("How many replicas of this type run.", ge=1, le=REPLICAS_MAX)
+]
+
+
+class RestartPolicy(StrEnum):
+    """When a replica that ended is started again."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+    EXIT_CODE = "ExitCode"
+
+
+ReplicaRestartPolicy = Annotated[
+    RestartPolicy,
+    described(
+        "When a replica restarts; ExitCode: only after 130, 137, 138 or 143,"
+        " any other failure is final."
+    ),
+]
+
+
+class TrainingReplica(Value, kw_only=True):
+    """One type of replicas of a training job."""
+
+    type: Annotated[Name, described("The type's name, part of its pods' names.")]
+    replicas: ReplicaCount = 1
+    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
+    template: Annotated[PodTemplate, described("The pod each replica runs in.")]

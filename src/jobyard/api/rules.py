@@ -1,0 +1,219 @@
+"""CEL rules that several kinds share, built from the names that differ.
+
+Each returns the rule as a value; the kinds list them beside their types. Rules are
+kept cheap for the API server's estimate: what repeats is hoisted out of loops.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jobyard.api.run_mode import Mode
+from jobyard.api.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX
+from jobyard.schema.rule import Rule, formatted
+
+_DNS_1035 = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+
+JOB_NAME = Rule(
+    cel=f"self.metadata.name.matches('{_DNS_1035}')",
+    message="the name must start with a letter and hold only lower-case letters, digits and '-',"
+    " such as train-1: the job's services are named after it",
+    field=".metadata",
+)
+
+UNIQUE_TYPES = Rule(
+    cel="self.all(a, self.exists_one(b, b.type == a.type))",
+    message="each type may stand once",
+    message_cel=formatted(
+        "type %s is listed more than once; put its replicas into one entry",
+        "self.filter(a, !self.exists_one(b, b.type == a.type))[0].type",
+    ),
+)
+
+REPLICAS_IN_ALL = Rule(
+    cel=f"self.map(r, r.replicas).sum() <= {REPLICAS_MAX}",
+    message=f"a job has at most {REPLICAS_MAX} replicas in all",
+    message_cel=formatted(
+        f"the job has %s replicas in all; at most {REPLICAS_MAX} are possible",
+        "self.map(r, r.replicas).sum()",
+    ),
+)
+
+# `type` of each entry of `replicaSpecs`, as CEL that yields a list of strings.
+LISTED_TYPES = "self.replicaSpecs.map(r, r.type)"
+
+
+def guarded(path: str, cel: str) -> str:
+    """`cel`, or true where `path` (`self.runMode.debug`) or a part of it is absent."""
+    steps = path.split(".")
+    absent = [f"!has({'.'.join(steps[:end])})" for end in range(2, len(steps) + 1)]
+    return " || ".join([*absent, cel])
+
+
+def quoted(words: tuple[str, ...]) -> str:
+    return "[" + ", ".join(f"'{word}'" for word in words) + "]"
+
+
+def mode_types(types: str) -> tuple[Rule, ...]:
+    """Debug and resume overrides name only types that the job has; `types` is CEL."""
+    places = ("runMode.debug.replicaSpecs", "runMode.pause.resumeSpecs")
+    return tuple(
+        Rule(
+            cel=guarded(
+                f"self.{place}", f"self.{place}.all(o, {types}.exists(t, t == o.type))"
+            ),
+            message="names a type that this job does not have",
+            message_cel=formatted(
+                "type %s is not one of this job: it has %s",
+                f"self.{place}.filter(o, !{types}.exists(t, t == o.type))[0].type",
+                types,
+            ),
+            field=f".{place}",
+        )
+        for place in places
+    )
+
+
+def lacking(kind: str, *modes: Mode) -> tuple[Rule, ...]:
+    """Refuses, by name, the run modes that a kind doesn't have."""
+    return tuple(_lacks(kind, mode) for mode in modes)
+
+
+def _lacks(kind: str, mode: Mode) -> Rule:
+    path = "elastic" if mode is Mode.ELASTIC else f"runMode.{mode}"
+    return Rule(
+        cel=guarded(f"self.{path}", f"!self.{path}.enabled"),
+        message=f"a {kind} has no {mode} mode; remove spec.{path}",
+        field=f".{path}",
+    )
+
+
+def named_container(*names: str) -> Rule:
+    """A list of containers holds one of these names."""
+    wanted = " or ".join(names)
+    return Rule(
+        cel=f"self.exists(c, c.name in {quoted(names)})",
+        message=f"one container must be named {wanted}: it runs the job's program",
+        message_cel=formatted(
+            f"the containers are named %s; one must be named {wanted}: it runs the job's program",
+            "self.map(c, c.name)",
+        ),
+    )
+
+
+def digits(count: str) -> str:
+    """CEL for how many digits the last of `count` ranks has."""
+    return f"({count} > 1000 ? 4 : {count} > 100 ? 3 : {count} > 10 ? 2 : 1)"
+
+
+def pod_name_length(entries: str, infix: str, replicas: str) -> Rule:
+    """No pod `<job>-<infix>-<rank>` gets a name longer than a host name may be.
+
+    `entries` is CEL for the list to look at; `infix` and `replicas` are CEL for what is
+    read of each entry `r`. Lengths are added up, since the API server's estimate takes the
+    text of a number to be endless.
+    """
+    length = f"size(self.metadata.name) + size({infix}) + {digits(replicas)} + 2"
+    limit = DNS_LABEL_LENGTH_MAX
+    told = formatted(
+        f"pod %s-%s-%s would have a name of %s characters; at most {limit} are possible:"
+        " shorten the name",
+        "self.metadata.name",
+        infix,
+        f"{replicas} - 1",
+        length,
+    )
+    return Rule(
+        cel=f"{entries}.all(r, {length} <= {limit})",
+        message=f"a pod's name would have more than {limit} characters: shorten the name",
+        message_cel=f"{entries}.filter(r, {length} > {limit}).map(r, {told})[0]",
+        field=".metadata",
+    )
+
+
+def name_with_suffix(suffix: str, when: str = "true") -> Rule:
+    """The one pod `<job><suffix>` can have its name."""
+    longest = DNS_LABEL_LENGTH_MAX - len(suffix)
+    return Rule(
+        cel=f"!({when}) || size(self.metadata.name) <= {longest}",
+        message=f"the name must have at most {longest} characters, so that pod <name>{suffix}"
+        f" stays within {DNS_LABEL_LENGTH_MAX}: shorten the name",
+        field=".metadata",
+    )
+
+
+# What a person may set while a job runs; all else is fixed once pods exist.
+_FREE = {"runMode", "runPolicy", "elastic", "cleanUpPolicy", "ttlSecondsAfterFinished"}
+_FINISHED = (
+    "has(oldSelf.status) && has(oldSelf.status.phase)"
+    " && oldSelf.status.phase in ['Succeeded', 'Failed']"
+)
+_PAUSED = (
+    "has(oldSelf.spec.runMode) && has(oldSelf.spec.runMode.pause)"
+    " && oldSelf.spec.runMode.pause.enabled"
+)
+_NOT_INITIALIZED = (
+    "has(oldSelf.status) && has(oldSelf.status.conditions)"
+    " && oldSelf.status.conditions.exists(c, c.type == 'Initialized' && c.status == 'False')"
+)
+_OPEN = f"(!({_FINISHED}) && ({_PAUSED} || {_NOT_INITIALIZED}))"
+
+
+def _same(path: str) -> str:
+    """A field is what it was, absent included.
+
+    Spelled out with `has`: the cost estimate loses all bounds in an optional.
+    """
+    new, old = _present(f"self.{path}"), _present(f"oldSelf.{path}")
+    return f"({new}) == ({old}) && (!({new}) || self.{path} == oldSelf.{path})"
+
+
+def _present(path: str) -> str:
+    """CEL for whether an optional field below `spec`, which is required, is there."""
+    steps = path.split(".")
+    return " && ".join(f"has({'.'.join(steps[:end])})" for end in range(3, len(steps) + 1))
+
+
+def change_rules(spec: type[msgspec.Struct]) -> tuple[Rule, ...]:
+    """What may change after creation, as rules at the root of a kind with this spec.
+
+    They stand at the root because a transition rule on an absent field isn't run, and
+    because only the root sees the old status.
+    """
+    names = [field.encode_name for field in msgspec.structs.fields(spec)]
+    never = ["spec.runMode.pause.resumeSpecs"] if "runMode" in names else []
+    held = [f"spec.{name}" for name in names if name not in _FREE]
+    if "runMode" in names:
+        held.append("spec.runMode.debug.replicaSpecs")
+    if "elastic" in names:
+        never += ["spec.elastic.minReplicas", "spec.elastic.maxReplicas"]
+        held.append("spec.elastic.enabled")
+    rules = [
+        Rule(
+            cel=_same(path),
+            message=f"{path} can't be changed once the job exists; make a new job",
+            field="." + path,
+        )
+        for path in never
+    ]
+    rules += [
+        Rule(
+            cel=f"({_same(path)}) || {_OPEN}",
+            message=f"{path} can be changed only while the job is paused"
+            " (spec.runMode.pause.enabled: true) and has not finished",
+            field="." + path,
+        )
+        for path in held
+    ]
+    if "replicaSpecs" in names:
+        rules.append(_SAME_TYPES)
+    return tuple(rules)
+
+
+_SAME_TYPES = Rule(
+    cel="has(self.spec.replicaSpecs) == has(oldSelf.spec.replicaSpecs)"
+    " && (!has(self.spec.replicaSpecs) || self.spec.replicaSpecs.map(r, r.type)"
+    " == oldSelf.spec.replicaSpecs.map(r, r.type))",
+    message="the types of a job, and their order, can't be changed once it exists; make a new job",
+    field=".spec.replicaSpecs",
+)

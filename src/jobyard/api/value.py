@@ -1,0 +1,85 @@
+"""The base of every typed value, and the field types that several kinds share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from jobyard.schema import core
+from jobyard.schema.derive import Core, described
+from jobyard.schema.rule import Rule
+
+# Bounds. CEL's cost estimate works with them, so they are part of the API.
+REPLICAS_MAX = 5000
+TYPES_MAX = 16
+ARGUMENTS_MAX = 1024
+ARGUMENT_LENGTH_MAX = 131072  # what Linux takes as one argument
+PATH_LENGTH_MAX = 4096
+DNS_LABEL_LENGTH_MAX = 63
+DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+INT32_MAX = 2**31 - 1
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A frozen value; camelCase in JSON, snake_case here, translated nowhere else."""
+
+
+JSON = Any
+Name = Annotated[str, described(pattern=DNS_LABEL, min_length=1, max_length=DNS_LABEL_LENGTH_MAX)]
+Argument = Annotated[str, described(max_length=ARGUMENT_LENGTH_MAX)]
+Arguments = Annotated[tuple[Argument, ...], described(max_length=ARGUMENTS_MAX)]
+AbsolutePath = Annotated[str, described(pattern="^/", max_length=PATH_LENGTH_MAX)]
+Timestamp = Annotated[str, described(date_time=True)]
+Count = Annotated[int, described(ge=0, le=INT32_MAX)]
+Quantity = Annotated[JSON, described(core=Core(name=core.QUANTITY_NAME))]
+Quantities = dict[str, Quantity]
+
+_UNIQUE_CONTAINERS = Rule(
+    cel="self.all(a, self.exists_one(b, b.name == a.name))",
+    message="container names must differ from one another",
+)
+
+
+def pod_template(
+    *, may_be_empty: bool = False, rules: tuple[tuple[str, Rule], ...] = ()
+) -> msgspec.Meta:
+    """Marks a field as a whole core/v1 PodTemplateSpec, with rules at paths below it."""
+    return described(
+        core=Core(
+            name=core.POD_TEMPLATE,
+            required=() if may_be_empty else ("spec",),
+            rules=(("spec.containers", _UNIQUE_CONTAINERS), *rules),
+        )
+    )
+
+
+def _core_value(name: str) -> msgspec.Meta:
+    return described(core=Core(name=name))
+
+
+# JSON as it came: the fields of a pod are Kubernetes' business and pass through untouched.
+PodTemplate = Annotated[dict[str, JSON], pod_template()]
+PodTemplateOrEmpty = Annotated[dict[str, JSON], pod_template(may_be_empty=True)]
+JobTemplate = Annotated[
+    dict[str, JSON], described(core=Core(name=core.JOB_TEMPLATE, required=("spec",)))
+]
+Resources = Annotated[dict[str, JSON], _core_value(core.RESOURCES)]
+EnvVar = Annotated[dict[str, JSON], _core_value(core.ENV_VAR)]
+ServicePort = Annotated[dict[str, JSON], _core_value(core.SERVICE_PORT)]
+LabelSelector = Annotated[dict[str, JSON], _core_value(core.LABEL_SELECTOR)]
+
+
+class ObjectMeta(Value, kw_only=True):
+    """What Jobyard reads of an object's metadata; the rest of it is Kubernetes' own."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None

@@ -1,0 +1,106 @@
+"""XGBoostTrainingJob: a master with the tracker, and workers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from jobyard.api.replicas import ReplicaCount, ReplicaRestartPolicy, RestartPolicy
+from jobyard.api.rules import (
+    JOB_NAME,
+    LISTED_TYPES,
+    REPLICAS_IN_ALL,
+    UNIQUE_TYPES,
+    change_rules,
+    lacking,
+    mode_types,
+    named_container,
+    pod_name_length,
+)
+from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_policy import RunPolicy
+from jobyard.api.scheduling import Scheduler
+from jobyard.api.status import TrainingStatus
+from jobyard.api.value import JSON, ObjectMeta, Value, pod_template
+from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule
+
+
+class XGBoostType(StrEnum):
+    """The replica types of XGBoost."""
+
+    MASTER = "master"
+    WORKER = "worker"
+
+
+class XGBoostReplica(Value, kw_only=True):
+    """The master, or the workers."""
+
+    type: Annotated[XGBoostType, described("Whether this is the master or the workers.")]
+    replicas: ReplicaCount = 1
+    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
+    template: Annotated[
+        dict[str, JSON],
+        pod_template(rules=(("spec.containers", named_container("xgboost")),)),
+        described("The pod each replica runs in; must have a container named xgboost."),
+    ]
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.type != 'master' || self.replicas == 1",
+            message="there is one master: its replicas must be 1",
+            field=".replicas",
+        ),
+    )
+
+
+class XGBoostTrainingJobSpec(Value, kw_only=True):
+    """The replicas of the job."""
+
+    replica_specs: Annotated[
+        tuple[XGBoostReplica, ...],
+        described(
+            "The master, which is required, and the workers.",
+            min_length=1,
+            max_length=2,
+            rules=(
+                UNIQUE_TYPES,
+                REPLICAS_IN_ALL,
+                Rule(
+                    cel="self.exists(r, r.type == 'master')",
+                    message="one entry must be of type master: it holds the tracker",
+                ),
+            ),
+        ),
+    ]
+    run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
+    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
+    elastic: Annotated[
+        Elastic | None, described("Not a mode of XGBoostTrainingJob: refused when enabled.")
+    ] = None
+    scheduler: Annotated[
+        Scheduler | None, described("Which scheduler places the pods.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        *mode_types(LISTED_TYPES),
+        *lacking("XGBoostTrainingJob", Mode.ELASTIC),
+    )
+
+
+class XGBoostTrainingJob(Value, kw_only=True):
+    """Distributed training with XGBoost: one master with the tracker, and workers."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[XGBoostTrainingJobSpec, described("What the job runs.")]
+    status: Annotated[
+        TrainingStatus | None, described("What is observed of the job.")
+    ] = None
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        JOB_NAME,
+        pod_name_length("self.spec.replicaSpecs", "r.type", "r.replicas"),
+        *change_rules(XGBoostTrainingJobSpec),
+    )

@@ -1,0 +1,101 @@
+"""The types of Kubernetes itself that our kinds embed, as structural schemas.
+
+`core_v1.json` holds them as Kubernetes publishes them (see `tools/core_schema.py`).
+What is changed here, and why:
+
+* lists are plain values: no list-type map. Pods allow some of those lists to repeat a
+  key (env, ports), and a job's template is replaced as a whole, never merged;
+* bounds, which CEL's cost estimate needs;
+* a template's metadata is cut down to what a template can set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+JSONSchema = dict[str, Any]
+
+POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
+JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
+ENV_VAR = "io.k8s.api.core.v1.EnvVar"
+RESOURCES = "io.k8s.api.core.v1.ResourceRequirements"
+SERVICE_PORT = "io.k8s.api.core.v1.ServicePort"
+LABEL_SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
+QUANTITY_NAME = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+
+QUANTITY: JSONSchema = {
+    "x-kubernetes-int-or-string": True,
+    # Kubernetes' quantity grammar: sign, digits, and a binary, decimal or exponent suffix.
+    "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$",
+}
+
+CONTAINERS_MAX = 32
+VOLUME_MOUNTS_MAX = 64
+DNS_LABEL_LENGTH_MAX = 63
+MOUNT_PATH_LENGTH_MAX = 4096
+
+_TEMPLATE_METADATA = ("annotations", "finalizers", "generateName", "labels", "name", "namespace")
+
+
+@cache
+def _published() -> Mapping[str, JSONSchema]:
+    text = files("jobyard.schema").joinpath("core_v1.json").read_text()
+    published: dict[str, JSONSchema] = json.loads(text)
+    return published
+
+
+@cache
+def core_schema(name: str) -> JSONSchema:
+    """The structural schema of one published type. Callers must not change it."""
+    schema = _inlined(_published()[name])
+    return _adjusted(name, schema)
+
+
+def _inlined(schema: JSONSchema) -> JSONSchema:
+    if "$ref" in schema:
+        return core_schema(schema["$ref"])
+    out = dict(schema)
+    if "properties" in schema:
+        out["properties"] = {name: _inlined(sub) for name, sub in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            out[key] = _inlined(schema[key])
+    return out
+
+
+def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:
+    match name.rpartition(".")[2]:
+        case "Quantity":
+            return QUANTITY
+        case "VolumeMount":
+            return _with(schema, "mountPath", maxLength=MOUNT_PATH_LENGTH_MAX)
+        case "ServicePort":
+            return _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX)
+        case "Container":
+            schema = _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX)
+            return _with(schema, "volumeMounts", maxItems=VOLUME_MOUNTS_MAX)
+        case "PodSpec":
+            schema = _with(schema, "initContainers", maxItems=CONTAINERS_MAX)
+            return _with(schema, "containers", minItems=1, maxItems=CONTAINERS_MAX)
+        case "PodTemplateSpec" | "JobTemplateSpec":
+            return {**schema, "properties": schema["properties"] | {"metadata": _metadata()}}
+        case _:
+            return schema
+
+
+def _with(schema: JSONSchema, field: str, **keywords: object) -> JSONSchema:
+    changed = schema["properties"][field] | keywords
+    return {**schema, "properties": schema["properties"] | {field: changed}}
+
+
+def _metadata() -> JSONSchema:
+    whole = core_schema(OBJECT_META)
+    return {
+        "type": "object",
+        "properties": {name: whole["properties"][name] for name in _TEMPLATE_METADATA},
+    }

@@ -1,0 +1,94 @@
+"""How a fault in a value is put into words: what was found, what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from jobyard.schema.finding import enumerated
+from jobyard.schema.node import Node
+
+_SHOWN_LENGTH_MAX = 60
+_NOUNS = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "a string",
+    "null": "null",
+}
+
+
+def shown(value: Any) -> str:
+    """A value as it would stand in a manifest, cut short."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= _SHOWN_LENGTH_MAX:
+        return text
+    return text[: _SHOWN_LENGTH_MAX - 1] + "…"
+
+
+def wrong_type(value: Any, found: str, node: Node) -> str:
+    if node.is_quantity:
+        return f"is {shown(value)}; a quantity is a whole number or a string{_as_quantity(value)}"
+    wanted = enumerated(_NOUNS[kind] for kind in node.types)
+    if node.types == ("string",) and found in ("integer", "number", "boolean"):
+        return f'is {shown(value)}, {_noun(found)}; must be a string: write "{shown(value)}"'
+    if node.types == ("array",) and found == "string":
+        return f"is the string {shown(value)}; must be a list: write [{shown(value)}]"
+    return f"is {_noun(found)}; must be {wanted}"
+
+
+def _noun(kind: str) -> str:
+    return "a truth value" if kind == "boolean" else _NOUNS[kind]
+
+
+def _as_quantity(value: Any) -> str:
+    if not isinstance(value, float):
+        return ""
+    thousandths = value * 1000
+    return f': write "{thousandths:.0f}m"' if thousandths.is_integer() else f': write "{value}"'
+
+
+def not_listed(value: Any, allowed: tuple[Any, ...]) -> str:
+    return f"is {shown(value)}; must be {enumerated(allowed)}{suggestion(str(value), allowed)}"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """` (did you mean X?)`, where X is near enough."""
+    by_case = {str(name).lower(): str(name) for name in known}
+    near = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.7)
+    return f" (did you mean {by_case[near[0]]}?)" if near else ""
+
+
+def mismatch(value: str, node: Node) -> str:
+    if node.is_quantity:
+        return f"is {shown(value)}; must be a quantity such as 500m, 2 or 4Gi"
+    hint = _PATTERN_HINTS.get(node.pattern.pattern, f"must match {node.pattern.pattern}")
+    return f"is {shown(value)}; {hint}"
+
+
+# Plain words for the patterns that our types use.
+_PATTERN_HINTS = {
+    "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$": (
+        "must hold only lower-case letters, digits and '-', and neither begin nor end with '-'"
+    ),
+    "^/": "must be an absolute path, beginning with /",
+    "^([1-9][0-9]{0,3}|gpu|cpu|auto)$": 'must be a number such as "4", or gpu, cpu or auto',
+    "^t9k://pvc/[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/.*)?$": "must be t9k://pvc/<claim>/<path>",
+    "^[0-9]{1,3}([.][0-9]{1,3}){1,2}$": 'must be a version such as "1.19" or "3.5.1"',
+    "^([0-9]+(y|w|d|h|ms|m|s))+$": "must be a duration such as 3w or 2h45m",
+}
+
+
+def missing(node: Node | None) -> str:
+    meant = f": {node.description}" if node is not None and node.description else ""
+    return f"is missing, and required{meant}"
+
+
+def out_of_size(size: int, least: int | None, most: int | None, unit: str) -> str:
+    if least is not None and size < least:
+        return f"has {size} {unit}; must have at least {least}"
+    return f"has {size} {unit}; must have at most {most}"

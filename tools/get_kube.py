@@ -1,0 +1,291 @@
+"""Find, or build once, the Kubernetes commands that the tests run against.
+
+Prints one line on standard output: the folder that holds them. Everything for the
+reader's eyes goes to standard error, so `KUBE=$(python tools/get_kube.py)` works.
+The order is: the folder in `KUBEBUILDER_ASSETS` (the envtest convention), our cache,
+`setup-envtest` if it is installed, and at last a build from the Go modules pinned in
+`tools/kube/`, which is also the one place that says which version we test against.
+
+It refuses to download executables itself, and to know how the commands are run:
+that is `tests/rig/`. Standard library only, because it runs before anything is
+installed.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULE_FOLDER = Path(__file__).resolve().parent / "kube"
+
+# In the order of building: what most tests need comes first.
+PACKAGES: Mapping[str, str] = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+}
+# What envtest's archives hold; the other two are ours to add.
+ENVTEST_COMMANDS = ("etcd", "kube-apiserver", "kubectl")
+
+SETUP_ENVTEST_SECONDS = 300
+
+
+class UnavailableError(Exception):
+    """No way led to the commands; the message says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What tools/kube/go.mod asks for."""
+
+    kubernetes: str
+    go: tuple[int, ...]
+
+    @property
+    def minor(self) -> str:
+        """The minor release, `1.36` of `v1.36.4`."""
+        return ".".join(self.kubernetes.removeprefix("v").split(".")[:2])
+
+
+def say(text: str) -> None:
+    print(f"get_kube: {text}", file=sys.stderr, flush=True)
+
+
+def pins_of(go_mod: str) -> Pins:
+    """Read the versions out of go.mod, so that they are written down only once."""
+    kubernetes = re.search(r"^\s*k8s\.io/kubernetes (v[\d.]+)$", go_mod, re.MULTILINE)
+    go = re.search(r"^go ([\d.]+)$", go_mod, re.MULTILINE)
+    assert kubernetes is not None, "go.mod must require k8s.io/kubernetes"
+    assert go is not None, "go.mod must have a go line"
+    return Pins(kubernetes=kubernetes[1], go=numbers_of(go[1]))
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """`1.26.0` as numbers that compare."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def is_new_enough(go_version: str, needed: tuple[int, ...]) -> bool:
+    """Compare the answer of `go env GOVERSION`: `go1.26.8`, `go1.27rc1`, `devel go1.28-abc`."""
+    found = re.search(r"go(\d+(?:\.\d+)*)", go_version)
+    return found is not None and numbers_of(found[1]) >= needed[: len(numbers_of(found[1]))]
+
+
+def cache_root(environment: Mapping[str, str]) -> Path:
+    """Where builds are kept; an empty variable counts as unset, as XDG wants it."""
+    if own := environment.get("JOBYARD_CACHE"):
+        return Path(own).expanduser() / "kube"
+    if shared := environment.get("XDG_CACHE_HOME"):
+        return Path(shared).expanduser() / "jobyard" / "kube"
+    return Path.home() / ".cache" / "jobyard" / "kube"
+
+
+def missing_in(folder: Path, commands: Iterable[str] = PACKAGES) -> tuple[str, ...]:
+    """The commands that `folder` lacks, in our order."""
+    return tuple(name for name in commands if not os.access(folder / name, os.X_OK))
+
+
+def ways_out(pins: Pins) -> str:
+    """What a reader without the commands can do about it."""
+    go = ".".join(map(str, pins.go[:2]))
+    return (
+        "Tests need a real Kubernetes. Ways to get it:\n"
+        f"  - set KUBEBUILDER_ASSETS to a folder with {', '.join(ENVTEST_COMMANDS)}"
+        f" of Kubernetes {pins.minor}\n"
+        "  - install setup-envtest (sigs.k8s.io/controller-runtime/tools/setup-envtest)"
+        " on the PATH\n"
+        f"  - install Go {go} or newer (https://go.dev/dl), and they are built once"
+    )
+
+
+def obtain(environment: Mapping[str, str], pins: Pins) -> Path:
+    """The folder that holds the commands, after whatever it takes to fill it."""
+    root = cache_root(environment)
+    cache = root / pins.kubernetes
+    if assets := environment.get("KUBEBUILDER_ASSETS"):
+        folder = Path(assets).expanduser().resolve()
+        if lacking := missing_in(folder, ENVTEST_COMMANDS):
+            raise UnavailableError(
+                f"KUBEBUILDER_ASSETS is {folder}, which has no {', '.join(lacking)};"
+                " point it at a folder that has, or unset it"
+            )
+        return completed(folder, cache, pins, environment)
+    if not missing_in(cache):
+        return cache
+    if (fetched := ask_setup_envtest(environment, pins)) is not None:
+        return completed(fetched, cache, pins, environment)
+    fill(cache, tuple(PACKAGES), pins, environment)
+    return cache
+
+
+def completed(folder: Path, cache: Path, pins: Pins, environment: Mapping[str, str]) -> Path:
+    """A folder with `folder`'s commands and the cache's for those it lacks.
+
+    envtest leaves out kube-controller-manager and kube-scheduler. Without Go they
+    stay missing: most tests do without, so that is said, not fatal.
+    """
+    lacking = missing_in(folder)
+    if not lacking:
+        return folder
+    try:
+        fill(cache, lacking, pins, environment)
+    except UnavailableError as problem:
+        say(f"{folder} has no {', '.join(lacking)}, and building failed: {problem}")
+        return folder
+    key = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    joined = cache.with_name(f"{cache.name}-with-{key}")
+    with locked(joined.with_name(f"{joined.name}.lock")):
+        joined.mkdir(exist_ok=True)
+        for name in PACKAGES:
+            link(joined / name, (cache if name in lacking else folder) / name)
+    return joined
+
+
+def link(place: Path, target: Path) -> None:
+    """Point `place` at `target`, never leaving a moment without it."""
+    fresh = place.with_name(f"{place.name}.part")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(place)
+
+
+def ask_setup_envtest(environment: Mapping[str, str], pins: Pins) -> Path | None:
+    """envtest's folder, fetched by its own tool, or None where that is no help."""
+    tool = shutil.which("setup-envtest", path=environment.get("PATH"))
+    if tool is None:
+        return None
+    say(f"asking setup-envtest for Kubernetes {pins.minor}")
+    try:
+        done = subprocess.run(
+            [tool, "use", f"{pins.minor}.x", "-p", "path"],
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SETUP_ENVTEST_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as problem:
+        detail = (getattr(problem, "stderr", None) or "").strip()
+        say(f"setup-envtest didn't help: {problem} {detail}".rstrip())
+        return None
+    folder = Path(done.stdout.strip())
+    if lacking := missing_in(folder, ENVTEST_COMMANDS):
+        say(f"setup-envtest named {folder}, which has no {', '.join(lacking)}")
+        return None
+    return folder
+
+
+def fill(
+    cache: Path, commands: tuple[str, ...], pins: Pins, environment: Mapping[str, str]
+) -> None:
+    """Build those of `commands` that the cache lacks; two runs never build at once."""
+    if not missing_in(cache, commands):
+        return
+    go = find_go(environment, pins)
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache.with_name(f"{cache.name}.lock")):
+        # Whoever held the lock before may have built them for us.
+        lacking = missing_in(cache, commands)
+        if not lacking:
+            return
+        say(
+            f"building {', '.join(lacking)} {pins.kubernetes} into {cache};"
+            " all five take about 10 minutes on two cores, once"
+        )
+        for name in lacking:
+            build(go, name, cache, pins, environment)
+
+
+def find_go(environment: Mapping[str, str], pins: Pins) -> str:
+    """The go command, asked inside the module so that GOTOOLCHAIN has its say."""
+    go = shutil.which("go", path=environment.get("PATH"))
+    if go is None:
+        raise UnavailableError(f"there is no go command on the PATH. {ways_out(pins)}")
+    asked = subprocess.run(
+        [go, "env", "GOVERSION"],
+        cwd=MODULE_FOLDER,
+        env={**environment, "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if asked.returncode != 0:
+        raise UnavailableError(f"{go} can't build: {asked.stderr.strip()}\n{ways_out(pins)}")
+    version = asked.stdout.strip()
+    if not is_new_enough(version, pins.go):
+        raise UnavailableError(f"{go} is {version}, which is too old. {ways_out(pins)}")
+    return go
+
+
+def linker_flags(pins: Pins) -> str:
+    """Stamp the version in: without it the server says v0.0.0 and clients misbehave."""
+    major, minor = pins.minor.split(".")
+    server, client = "k8s.io/component-base/version", "k8s.io/client-go/pkg/version"
+    stamps = [
+        *(f"-X {package}.gitVersion={pins.kubernetes}" for package in (server, client)),
+        *(f"-X {package}.gitMajor={major}" for package in (server, client)),
+        *(f"-X {package}.gitMinor={minor}" for package in (server, client)),
+        f"-X {server}.gitTreeState=archive",
+    ]
+    return " ".join(["-s", "-w", *stamps])
+
+
+def build(go: str, name: str, cache: Path, pins: Pins, environment: Mapping[str, str]) -> None:
+    """Build one command beside its place and move it in, so that half a file is never found."""
+    say(f"building {name}")
+    part = cache / f"{name}.part"
+    done = subprocess.run(
+        [go, "build", "-trimpath", "-ldflags", linker_flags(pins), "-o", part, PACKAGES[name]],
+        cwd=MODULE_FOLDER,
+        env={**environment, "CGO_ENABLED": "0", "GOWORK": "off"},
+        stdout=sys.stderr,
+        check=False,
+    )
+    if done.returncode != 0:
+        part.unlink(missing_ok=True)
+        raise UnavailableError(
+            f"go build of {PACKAGES[name]} ended with {done.returncode}; its words are above."
+            f"\n{ways_out(pins)}"
+        )
+    part.replace(cache / name)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock; the kernel drops it with us, however we end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another run that holds {path}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    argparse.ArgumentParser(
+        description="Print the folder that holds the Kubernetes commands, building them if need be."
+    ).parse_args()
+    pins = pins_of((MODULE_FOLDER / "go.mod").read_text())
+    try:
+        folder = obtain(os.environ, pins)
+    except UnavailableError as problem:
+        say(str(problem))
+        return 1
+    print(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
