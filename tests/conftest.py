@@ -1,3 +1,41 @@
 """Fixtures for all tests. Those around a real Kubernetes live in `rig`."""
 
+import fcntl
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+from rig.kubectl import Kubectl
+from rig.plane import ControlPlane
+
+from jobyard.api.crd import crd
+from jobyard.api.kinds import KINDS
+
 pytest_plugins = ["rig.plugin"]
+
+
+SEED_VARIABLE = "JOBYARD_SEED"
+
+
+def pytest_configure() -> None:
+    """One seed for all random tests of a run; xdist's workers inherit it."""
+    os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(1, 2**31)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.line(f"random tests: {SEED_VARIABLE}={os.environ[SEED_VARIABLE]}")
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: ControlPlane, run_folder: Path) -> None:
+    """Jobyard's CRDs, applied with a plain `kubectl apply` and ready for use."""
+    kubectl = Kubectl(control_plane, "default", run_folder / "kubectl-cache")
+    # One worker at a time: two that create the same CRD would get in each other's way.
+    with (run_folder / "crds.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        manifests = {"apiVersion": "v1", "kind": "List", "items": [crd(kind) for kind in KINDS]}
+        kubectl("apply", "-f", "-", stdin=json.dumps(manifests))
+        names = [f"crd/{kind.plural}.{kind.group}" for kind in KINDS]
+        kubectl("wait", "--for=condition=Established", *names, "--timeout=60s")

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,26 @@ def test_a_flood_of_requests_is_not_throttled(control_plane: ControlPlane, names
         return [answer.status for answer in answers]
 
     assert asyncio.run(flood()) == [201] * 500
+
+
+def test_a_watch_tells_what_is_and_what_comes(control_plane: ControlPlane, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    async def follow() -> list[str]:
+        seen = []
+        async with ApiCaller(control_plane) as api:
+            # Longer than a line may be by default, to see that big objects pass.
+            await api.request("POST", path, body=config_map("old", data={"a": "x" * 900_000}))
+            query = {"fieldSelector": "metadata.name!=kube-root-ca.crt"}
+            async with aclosing(api.watch(path, query=query)) as events:
+                async for event in events:
+                    seen.append(f"{event['type']} {event['object']['metadata']['name']}")
+                    if len(seen) == 2:
+                        break
+                    await api.request("POST", path, body=config_map("new"))
+        return seen
+
+    assert asyncio.run(follow()) == ["ADDED old", "ADDED new"]
 
 
 def test_dependents_are_garbage_collected(controllers: ControlPlane, kubectl: Kubectl) -> None:

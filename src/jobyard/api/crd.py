@@ -8,6 +8,7 @@ from typing import Any
 from jobyard.api.kinds import Kind
 from jobyard.schema.core import JSONSchema
 from jobyard.schema.derive import derived
+from jobyard.schema.node import Node, compiled
 
 _META = {
     "apiVersion": {
@@ -24,6 +25,12 @@ def open_api_schema(kind: Kind) -> JSONSchema:
     """The whole schema of a kind, as it stands in its CRD. Callers must not change it."""
     schema = derived(kind.type)
     return {**schema, "properties": schema["properties"] | _META}
+
+
+@cache
+def schema_node(kind: Kind) -> Node:
+    """The same schema, ready to check objects with."""
+    return compiled(open_api_schema(kind))
 
 
 def crd(kind: Kind) -> dict[str, Any]:

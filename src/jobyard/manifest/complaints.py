@@ -128,6 +128,10 @@ def _no_colon(complaint: _Complaint) -> UnreadableManifest:
     )
 
 
+def _colon_in_flow(complaint: _Complaint) -> UnreadableManifest:
+    return complaint.here("found a ':' inside brackets without a space after it; write ': '")
+
+
 def _missing_space(text: Text, line: int) -> UnreadableManifest | None:
     slip = _NO_SPACE.match(text.line_text(line))
     if slip is None:
@@ -243,6 +247,7 @@ _WORDS: Final[dict[str, Callable[[_Complaint], UnreadableManifest]]] = {
     "a tab character": _tab,
     "mapping values are not allowed": _second_colon,
     "could not find expected ':'": _no_colon,
+    "found unexpected ':'": _colon_in_flow,
     "did not find expected key": _not_in_block,
     "did not find expected '-' indicator": _not_in_block,
     "expected <block end>": _not_in_block,

@@ -1,18 +1,15 @@
 """One YAML document from its parser events: the value, and where each part of it stands.
 
-The events come from libyaml (PyYAML's own scanner where that is not built in); what they
-mean is decided here as go-yaml v2 decides it, since kubectl reads with that: anchors may
-be set again, `<<` is merged where it stands, tagged text is checked.
-PyYAML's composer does otherwise, and recurses; this one keeps a stack, so that depth has
-a limit and no text can exhaust Python's. `reading` calls `compose` for each document.
+What the events mean is decided here as go-yaml v2 decides it, since kubectl reads with
+that: anchors may be set again, `<<` is merged where it stands, aliases may expand a file
+only so far. PyYAML's composer does otherwise, and recurses; this one keeps a stack, so
+that depth has a limit and no text can exhaust Python's. `reading` calls `compose` for
+each document.
 """
 
-import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from yaml.error import MarkedYAMLError
 from yaml.events import (
     AliasEvent,
     CollectionEndEvent,
@@ -24,7 +21,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from jobyard.manifest.complaints import explain
+from jobyard.manifest.parsing import events, offset_of
 from jobyard.manifest.places import JSON, Composed, Path, Place, Repeated, Text, with_repeated
 from jobyard.manifest.scalars import (
     COLLECTION_TAGS,
@@ -36,15 +33,7 @@ from jobyard.manifest.scalars import (
     unknown_tag,
 )
 
-try:
-    from yaml._yaml import CParser as _Parser
-except ImportError:  # PyYAML built without libyaml: the same events, some ten times slower.
-    from yaml import SafeLoader as _Parser  # type: ignore[assignment]
-
 DEPTH_LIMIT: Final = 200
-
-# What go-yaml refuses as "control characters are not allowed".
-_NOT_YAML: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 # go-yaml's bounds on what aliases may make of a file: see `allowedAliasRatio` in decode.go.
 _ALIASED_AT_LEAST: Final = 100
@@ -80,40 +69,14 @@ class _Open(msgspec.Struct):
 
 def compose(text: Text, start: int, end: int) -> Composed | None:
     """The document in that part of the text; None when there is nothing in it but comments."""
-    odd = _NOT_YAML.search(text.content, start, end)
-    if odd:
-        raise text.unreadable(odd.start(), _control_character(odd[0]))
     composer = _Composer(text, start)
-    for event in _events(text, start, end):
+    for event in events(text, start, end):
         composer.take(event)
     root = composer.root
     if root is None:
         return None
     return Composed(
         composer.json_value(root), Place(root.offset, root.inside), tuple(composer.repeated)
-    )
-
-
-def _events(text: Text, start: int, end: int) -> Iterator[Event]:
-    # kubectl ends every line, also the last: in a block scalar that line end is data.
-    content = text.content[start:end]
-    try:
-        parser = _Parser(content if content.endswith("\n") else content + "\n")
-        while (event := parser.get_event()) is not None:
-            yield event
-    except MarkedYAMLError as error:
-        raise explain(text, start, error) from None
-    except UnicodeDecodeError:
-        # Percent escapes in a tag are the only bytes that libyaml does not check itself.
-        raise text.unreadable(start, "found a tag that is not UTF-8; remove the tag") from None
-
-
-def _control_character(character: str) -> str:
-    if character == "\0":
-        return "found a NUL character; if the file is UTF-16, save it as UTF-8"
-    return (
-        f"found the control character U+{ord(character):04X}; remove it, or write it in "
-        f'double quotes as "\\u{ord(character):04X}"'
     )
 
 
@@ -139,15 +102,15 @@ class _Composer:
             node.is_open = False
             self._finish(node)
         elif isinstance(event, MappingStartEvent):
-            self._open(event, _Node({}, self._offset(event), {}, is_open=True))
+            self._open(event, _Node({}, offset_of(event, self.start), {}, is_open=True))
         elif isinstance(event, SequenceStartEvent):
-            self._open(event, _Node([], self._offset(event), [], is_open=True))
+            self._open(event, _Node([], offset_of(event, self.start), [], is_open=True))
         elif isinstance(event, AliasEvent):
             self._finish(self._alias(event))
         elif isinstance(event, DocumentStartEvent) and self.root is not None:
             # kubectl would drop it without a word.
             raise self.text.unreadable(
-                self._offset(event), "found a second document; put a line '---' before it"
+                offset_of(event, self.start), "found a second document; put a line '---' before it"
             )
 
     def json_value(self, node: _Node) -> JSON:
@@ -159,12 +122,8 @@ class _Composer:
                 raise self.text.unreadable(node.offset, str(bad)) from None
         return value
 
-    def _offset(self, event: Event) -> int:
-        assert event.start_mark is not None
-        return self.start + event.start_mark.index
-
     def _scalar(self, event: ScalarEvent) -> _Node:
-        offset = self._offset(event)
+        offset = offset_of(event, self.start)
         plain = event.implicit[0]
         try:
             node = _Node(resolve(event.value, event.tag, plain), offset)
@@ -187,7 +146,7 @@ class _Composer:
             self.anchors[event.anchor] = node
 
     def _alias(self, event: AliasEvent) -> _Node:
-        offset = self._offset(event)
+        offset = offset_of(event, self.start)
         name = event.anchor
         target = self.anchors.get(name or "")
         if target is None:

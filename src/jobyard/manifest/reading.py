@@ -33,6 +33,8 @@ _LINE_END: Final = re.compile(r"\r?\r\n|\r")
 _SEPARATOR: Final = re.compile(r"^---(.*)\n?", re.MULTILINE)
 # What decoding with errors="surrogateescape" leaves of bytes that are not UTF-8.
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# What kubectl skips between the last JSON value and the YAML that it expects then.
+_BLANKS: Final = re.compile(r"[^\S\n]*\n?")
 # kubectl goes on with YAML if it could read at most this many JSON values.
 _UNDECIDED_VALUES: Final = 1
 
@@ -105,8 +107,10 @@ def _parts(text: Text) -> Iterator[tuple[int, int]]:
                 f"found {text.shown(separator.start())}; a line '---' parts documents and has "
                 "nothing else in it, other text must be indented or quoted",
             )
-        yield start, separator.start()
-        start = separator.end()
+        # A separator with nothing before it stays: it makes a document that says "..." legal.
+        if start < separator.start():
+            yield start, separator.start()
+            start = separator.end()
     yield start, len(text.content)
 
 
@@ -126,6 +130,9 @@ def _read_part(text: Text, start: int, end: int) -> Iterator[Composed]:
             raise stopped
         if not stopped:
             return
+        blanks = _BLANKS.match(text.content, start, end)
+        assert blanks is not None
+        start = blanks.end()
     try:
         composed = compose(text, start, end)
     except UnreadableManifest as error:
@@ -136,9 +143,10 @@ def _read_part(text: Text, start: int, end: int) -> Iterator[Composed]:
 
 def _further(json: UnreadableManifest | None, yaml: UnreadableManifest) -> UnreadableManifest:
     """The error of the reader that got further: the text is more likely of its language."""
-    if json and (json.line, json.column) >= (yaml.line, yaml.column):
-        return json
-    return yaml
+    if json is None:
+        return yaml
+    further = (json.line, json.column) > (yaml.line, yaml.column)
+    return json if further or json.source.endswith(".json") else yaml
 
 
 def _items(composed: Composed, text: Text) -> Iterator[Composed]:

@@ -62,13 +62,18 @@ def type_of(value: Any) -> str:
         case int():
             return "integer"
         case float():
-            return "integer" if value.is_integer() else "number"
+            return "integer" if _is_json_integer(value) else "number"
         case str():
             return "string"
         case list():
             return "array"
         case _:
             return "object"
+
+
+def _is_json_integer(value: float) -> bool:
+    # Past 2^53 a float can't tell neighbours apart, and Kubernetes takes it for a number.
+    return value.is_integer() and abs(value) < 2**53
 
 
 def _own_faults(value: Any, node: Node, path: Path) -> Iterator[Finding]:

@@ -1,0 +1,108 @@
+"""The offline verdict and the API server's are the same, over random mutations.
+
+Each request is a dry run with `fieldValidation=Warn`, so one answer tells both whether
+the object is taken and which of its fields are unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+from manifests import valid_manifests
+from mutation import Mutator
+from rig.api import Answer, ApiCaller
+from rig.plane import ControlPlane
+
+from jobyard.api.crd import schema_node
+from jobyard.api.kinds import Kind, kind_of
+from jobyard.schema.admission import Verdict, admitted
+
+MUTATIONS = 20_000
+CHUNKS = 20
+CONCURRENCY = 16
+# Chosen in conftest, once for all workers, and printed at the end of the run.
+SEED = int(os.environ["JOBYARD_SEED"])
+
+
+def kind_of_manifest(manifest: dict[str, Any]) -> Kind:
+    kind = kind_of(manifest["apiVersion"], manifest["kind"])
+    assert kind is not None
+    return kind
+
+
+def joined(path: tuple[str | int, ...]) -> str:
+    """A path as the API server writes it in its warnings."""
+    out = ""
+    for step in path:
+        out += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return out.removeprefix(".")
+
+
+def as_sent(value: Any) -> Any:
+    """A manifest as kubectl sends it: Go writes 1.0 as 1, and huge numbers as floats."""
+    match value:
+        case dict():
+            return {key: as_sent(item) for key, item in value.items()}
+        case list():
+            return [as_sent(item) for item in value]
+        case float() if value.is_integer() and abs(value) < 2**63:
+            return int(value)
+        case int() if not -(2**63) <= value < 2**63:
+            return float(value)
+        case _:
+            return value
+
+
+def url(kind: Kind, namespace: str) -> str:
+    place = f"/namespaces/{namespace}" if kind.namespaced else ""
+    return f"/apis/{kind.api_version}{place}/{kind.plural}"
+
+
+def disagreement(manifest: dict[str, Any], verdict: Verdict, answer: Answer) -> str | None:
+    taken = answer.status == 201
+    if answer.status >= 500:
+        return f"the API server failed: {answer.text}"
+    if taken != (not verdict.errors):
+        return f"offline {verdict.errors or 'takes it'}, API server {answer.status}: {answer.text}"
+    if taken:
+        prefix, suffix = 'unknown field "', '"'
+        theirs = {w[len(prefix) : -len(suffix)] for w in answer.warnings if w.startswith(prefix)}
+        ours = {joined(path) for path in verdict.unknown}
+        if theirs != ours:
+            return f"unknown fields: offline {sorted(ours)}, API server {sorted(theirs)}"
+    return None
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_offline_and_api_server_agree_on_random_mutations(
+    chunk: int, control_plane: ControlPlane, namespace: str, crds: None
+) -> None:
+    mutator = Mutator(valid_manifests(), SEED + chunk)
+    drawn = [as_sent(mutator.draw()) for _ in range(MUTATIONS // CHUNKS)]
+
+    async def compare() -> list[str]:
+        gate = asyncio.Semaphore(CONCURRENCY)
+        async with ApiCaller(control_plane) as api:
+
+            async def one(manifest: dict[str, Any]) -> str | None:
+                kind = kind_of_manifest(manifest)
+                async with gate:
+                    answer = await api.request(
+                        "POST",
+                        url(kind, namespace),
+                        body=manifest,
+                        query={"dryRun": "All", "fieldValidation": "Warn"},
+                    )
+                told = disagreement(manifest, admitted(manifest, schema_node(kind)), answer)
+                return told and f"{told}\nmanifest: {manifest}"
+
+            return [told for told in await asyncio.gather(*map(one, drawn)) if told]
+
+    differences = asyncio.run(compare())
+    assert not differences, (
+        f"{len(differences)} of {len(drawn)} differ; repeat with JOBYARD_SEED={SEED}"
+        f" -k 'mutations and {chunk}'\n" + "\n\n".join(differences[:5])
+    )
