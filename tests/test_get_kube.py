@@ -204,11 +204,15 @@ def test_a_failed_build_leaves_no_command(tmp_path: Path) -> None:
     assert list((tmp_path / "cache/kube/v1.36.4").iterdir()) == []
 
 
-def test_without_go_the_ways_out_are_named(tmp_path: Path) -> None:
-    with pytest.raises(get_kube.UnavailableError) as failure:
-        get_kube.obtain(environment(tmp_path), PINS)
-    message = str(failure.value)
-    assert message.startswith("there is no go command on the PATH")
+def test_without_go_the_ways_out_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.environ", environment(tmp_path))
+    monkeypatch.setattr("sys.argv", ["get_kube.py"])
+    assert get_kube.main() == 1
+    output, message = capsys.readouterr()
+    assert output == ""
+    assert message.startswith("get_kube: there is no go command on the PATH\n")
     for way in ("set KUBEBUILDER_ASSETS", "install setup-envtest", "install Go 1.26 or newer"):
         assert way in message
 

@@ -41,7 +41,7 @@ SETUP_ENVTEST_SECONDS = 300
 
 
 class UnavailableError(Exception):
-    """No way led to the commands; the message says what would."""
+    """A way to the commands is barred; the message says by what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def find_go(environment: Mapping[str, str], pins: Pins) -> str:
     """The go command, asked inside the module so that GOTOOLCHAIN has its say."""
     go = shutil.which("go", path=environment.get("PATH"))
     if go is None:
-        raise UnavailableError(f"there is no go command on the PATH. {ways_out(pins)}")
+        raise UnavailableError("there is no go command on the PATH")
     asked = subprocess.run(
         [go, "env", "GOVERSION"],
         cwd=MODULE_FOLDER,
@@ -220,10 +220,10 @@ def find_go(environment: Mapping[str, str], pins: Pins) -> str:
         check=False,
     )
     if asked.returncode != 0:
-        raise UnavailableError(f"{go} can't build: {asked.stderr.strip()}\n{ways_out(pins)}")
+        raise UnavailableError(f"{go} can't build: {asked.stderr.strip()}")
     version = asked.stdout.strip()
     if not is_new_enough(version, pins.go):
-        raise UnavailableError(f"{go} is {version}, which is too old. {ways_out(pins)}")
+        raise UnavailableError(f"{go} is {version}, which is too old")
     return go
 
 
@@ -254,8 +254,7 @@ def build(go: str, name: str, cache: Path, pins: Pins, environment: Mapping[str,
     if done.returncode != 0:
         part.unlink(missing_ok=True)
         raise UnavailableError(
-            f"go build of {PACKAGES[name]} ended with {done.returncode}; its words are above."
-            f"\n{ways_out(pins)}"
+            f"go build of {PACKAGES[name]} ended with {done.returncode}; its words are above"
         )
     part.replace(cache / name)
 
@@ -281,7 +280,7 @@ def main() -> int:
     try:
         folder = obtain(os.environ, pins)
     except UnavailableError as problem:
-        say(str(problem))
+        say(f"{problem}\n{ways_out(pins)}")
         return 1
     print(folder)
     return 0

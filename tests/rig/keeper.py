@@ -46,7 +46,7 @@ def keep(binaries: Path, folder: Path, parts: Parts, ending: int) -> None:
     try:
         with running(binaries, folder / "plane", parts, ending=ending) as (plane, components):
             save(plane, described)
-            # Whoever started us waits for this; None of the components holds it open.
+            # Whoever started us waits for this; none of the components holds it open.
             os.close(sys.stdout.fileno())
             await_ending(components, ending)
     finally:

@@ -50,10 +50,13 @@ def control_plane(run_folder: Path, request: pytest.FixtureRequest) -> ControlPl
             lambda line: _show(request.config, line),
         )
     except NoKubernetesError as problem:
-        pytest.fail(str(problem), pytrace=False)
-    if shared.keeper is not None:
-        request.config.stash[KEEPER] = shared.keeper
-    return shared.plane
+        reason = str(problem)
+    else:
+        if shared.keeper is not None:
+            request.config.stash[KEEPER] = shared.keeper
+        return shared.plane
+    # Outside of the handler, or the report would say everything twice.
+    pytest.fail(reason, pytrace=False)
 
 
 @pytest.fixture(scope="session")

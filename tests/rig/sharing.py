@@ -57,7 +57,7 @@ def shared_plane(folder: Path, main_pid: int, show: Callable[[str], None]) -> Sh
             return _launch(folder, main_pid, find_binaries(show))
         except (BinariesError, NoKubernetesError, kubeconfig.KubeconfigError) as problem:
             failure.write_text(str(problem))
-            raise NoKubernetesError(str(problem)) from problem
+            raise NoKubernetesError(str(problem)) from None
 
 
 def _adopt(brought: Path, folder: Path, show: Callable[[str], None]) -> ControlPlane:

@@ -107,6 +107,8 @@ def _second_colon(complaint: _Complaint) -> UnreadableManifest:
     missing = _missing_space(complaint.text, above)
     if missing:
         return missing
+    if above > 0 and ":" not in complaint.text.line_text(above):
+        return _nameless(complaint.text, complaint.text.line_starts[above - 1])
     if above > 0 and _indentation(complaint.text, line) > _indentation(complaint.text, above):
         return complaint.here(
             f"found a field below line {above}, which has a value already; align the two, "
@@ -121,10 +123,12 @@ def _no_colon(complaint: _Complaint) -> UnreadableManifest:
     missing = _missing_space(complaint.text, complaint.text.line(complaint.begin))
     if missing:
         return missing
-    return complaint.at(
-        complaint.begin,
-        f"found {complaint.text.shown(complaint.begin)} without a colon; a field is written "
-        "'name: value'",
+    return _nameless(complaint.text, complaint.begin)
+
+
+def _nameless(text: Text, offset: int) -> UnreadableManifest:
+    return text.unreadable(
+        offset, f"found {text.shown(offset)} without a colon; a field is written 'name: value'"
     )
 
 
@@ -226,6 +230,8 @@ def _header(complaint: _Complaint) -> UnreadableManifest:
 
 
 def _no_value(complaint: _Complaint) -> UnreadableManifest:
+    if not complaint.text.content[complaint.offset :].strip():
+        return complaint.here("found the end inside brackets; close them")
     return complaint.here(
         f"found {complaint.found} where a value goes; put it in quotes if it's text"
     )

@@ -22,7 +22,7 @@ from yaml.events import (
 )
 
 from jobyard.manifest.parsing import events, offset_of
-from jobyard.manifest.places import JSON, Composed, Path, Place, Repeated, Text, with_repeated
+from jobyard.manifest.places import JSON, Composed, Path, Place, Repeated, Text, still_there
 from jobyard.manifest.scalars import (
     COLLECTION_TAGS,
     MERGE_TAG,
@@ -76,7 +76,7 @@ def compose(text: Text, start: int, end: int) -> Composed | None:
     if root is None:
         return None
     return Composed(
-        composer.json_value(root), Place(root.offset, root.inside), tuple(composer.repeated)
+        composer.json_value(root), Place(root.offset, root.inside), still_there(composer.repeated)
     )
 
 
@@ -211,10 +211,7 @@ class _Composer:
             around.merging = True
             return
         if isinstance(node.value, dict | list):
-            kind = "a map" if isinstance(node.value, dict) else "a list"
-            raise self.text.unreadable(
-                node.offset, f"found {kind} as a field name; field names are text"
-            )
+            raise self.text.unreadable(node.offset, self._not_a_name(node))
         try:
             key = key_text(node.value)
         except ScalarError as bad:
@@ -226,11 +223,17 @@ class _Composer:
         elif key in around.node.value:
             self._repeat(around, key)
 
+    def _not_a_name(self, node: _Node) -> str:
+        if self.text.content.startswith("{{", node.offset - 1):
+            return "found '{{', which is a template's; render the template first"
+        kind = "a map" if isinstance(node.value, dict) else "a list"
+        return f"found {kind} as a field name; field names are text"
+
     def _repeat(self, around: _Open, key: str) -> None:
         path: Path = tuple(_step(opened) for opened in self.stack)
         first: Place = around.node.inside[key]
         lines = self.text.line(first.offset), self.text.line(around.key_offset)
-        self.repeated = with_repeated(self.repeated, Repeated(path, *lines))
+        self.repeated.append(Repeated(path, *lines))
 
     def _merge(self, around: _Open, node: _Node) -> None:
         """Take over the fields of other maps; of several in a list the first has precedence."""

@@ -20,7 +20,7 @@ from jobyard.manifest.places import (
     Repeated,
     Text,
     UnreadableManifest,
-    with_repeated,
+    still_there,
 )
 from jobyard.manifest.scalars import ScalarError, integer, number
 
@@ -57,7 +57,7 @@ def read_stream(text: Text, start: int, end: int) -> Stream:
         while (begin := _skip(text, offset, end)) < end:
             decoder = _Decoder(text, end)
             value, inside, offset = decoder.value(begin, ())
-            values.append(Composed(value, Place(begin, inside), tuple(decoder.repeated)))
+            values.append(Composed(value, Place(begin, inside), still_there(decoder.repeated)))
     except _NotJSON as error:
         return Stream(tuple(values), offset, text.unreadable(error.offset, str(error)))
     return Stream(tuple(values), end, None)
@@ -191,7 +191,7 @@ class _Decoder:
 
     def _repeat(self, path: Path, first: Place, offset: int) -> None:
         lines = self.text.line(first.offset), self.text.line(offset)
-        self.repeated = with_repeated(self.repeated, Repeated(path, *lines))
+        self.repeated.append(Repeated(path, *lines))
 
     def _at(self, offset: int, character: str) -> bool:
         return offset < self.end and self.text.content[offset] == character

@@ -13,7 +13,6 @@ from typing import Final
 from yaml.error import MarkedYAMLError
 from yaml.events import CollectionEndEvent, CollectionStartEvent, Event, ScalarEvent
 
-from jobyard.manifest.complaints import explain
 from jobyard.manifest.places import Text
 
 try:
@@ -23,6 +22,7 @@ except ImportError:  # The same events, some ten times slower.
 
 # What go-yaml refuses as "control characters are not allowed".
 _NOT_YAML: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -31,7 +31,7 @@ def events(text: Text, start: int, end: int) -> Iterator[Event]:
     odd = _NOT_YAML.search(text.content, start, end)
     if odd:
         raise text.unreadable(odd.start(), _control_character(odd[0]))
-    has_escaped_slash = text.content.find("\\/", start, end) >= 0
+    has_escape = text.content.find("\\", start, end) >= 0
     flow_depth = 0
     for event in _parsed(text, start, end):
         if isinstance(event, ScalarEvent):
@@ -40,8 +40,8 @@ def events(text: Text, start: int, end: int) -> Iterator[Event]:
                     offset_of(event, start),
                     f"found a '?' in {event.value!r} inside brackets; put the text in quotes",
                 )
-            if has_escaped_slash and event.style == '"':
-                _check_slashes(text, event, start)
+            if event.style == '"' and has_escape:
+                _check_escapes(text, event, start)
         elif isinstance(event, CollectionStartEvent):
             # Inside brackets there are only brackets.
             flow_depth += bool(flow_depth or event.flow_style)
@@ -64,21 +64,29 @@ def _parsed(text: Text, start: int, end: int) -> Iterator[Event]:
         while (event := parser.get_event()) is not None:
             yield event
     except MarkedYAMLError as error:
+        # Most texts give no reason to complain.
+        from jobyard.manifest.complaints import explain
+
         raise explain(text, start, error) from None
-    except UnicodeDecodeError:
-        # Percent escapes in a tag are the only bytes that libyaml does not check itself.
-        raise text.unreadable(start, "found a tag that is not UTF-8; remove the tag") from None
+    except (ValueError, OverflowError):
+        # libyaml leaves percent escapes in tags to Python, PyYAML's scanner those in quotes.
+        raise text.unreadable(
+            start, "found an escape that is not a character; write the character itself"
+        ) from None
 
 
-def _check_slashes(text: Text, event: ScalarEvent, start: int) -> None:
+def _check_escapes(text: Text, event: ScalarEvent, start: int) -> None:
     assert event.end_mark is not None
-    for escape in _ESCAPE.finditer(
-        text.content, offset_of(event, start), start + event.end_mark.index
-    ):
+    begin, end = offset_of(event, start), start + event.end_mark.index
+    for escape in _ESCAPE.finditer(text.content, begin, end):
         if escape[1] == "/":
             raise text.unreadable(
                 escape.start(), "found '\\/' in double quotes; write '/' without the backslash"
             )
+    if _SURROGATE.search(event.value):  # libyaml refuses them, PyYAML's own scanner does not.
+        raise text.unreadable(
+            begin, "found half of a surrogate pair; YAML has none, write the character itself"
+        )
 
 
 def _control_character(character: str) -> str:

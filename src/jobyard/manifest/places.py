@@ -33,16 +33,15 @@ class Repeated(msgspec.Struct, frozen=True):
     line: int
 
 
-def with_repeated(known: list[Repeated], new: Repeated) -> list[Repeated]:
-    """The list with one more, and without those inside the value that is replaced by it."""
-    return [
-        *(
-            other
-            for other in known
-            if other.path == new.path or other.path[: len(new.path)] != new.path
-        ),
-        new,
-    ]
+def still_there(repeated: list[Repeated]) -> tuple[Repeated, ...]:
+    """Those that are not inside a value which was itself replaced later; given as they came."""
+    replaced: set[Path] = set()
+    kept: list[Repeated] = []
+    for each in reversed(repeated):
+        if not any(each.path[:depth] in replaced for depth in range(len(each.path))):
+            kept.append(each)
+            replaced.add(each.path)
+    return tuple(reversed(kept))
 
 
 class UnreadableManifest(Exception):  # noqa: N818 - it names what the file is

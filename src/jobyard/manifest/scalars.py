@@ -46,18 +46,18 @@ _INTEGER: Final = re.compile(
     r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]([0-7]+)|0([0-7]*)|([1-9][0-9]*))"
 )
 _BASES: Final = {2: 16, 3: 2, 4: 8, 5: 8, 6: 10}
-# go-yaml hands what follows "0b" to a parser that takes a sign of its own.
-_SIGN_AFTER_PREFIX: Final = re.compile(r"0b([-+][01]+)")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 # A leading dot takes another way in go-yaml, on which underscores must stand between digits.
 _DOT_FLOAT: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
-_TIMESTAMP: Final = re.compile(
+# These are rare and compiled when needed, which keeps the import short.
+# go-yaml hands what follows "0b" to a parser that takes a sign of its own.
+_SIGN_AFTER_PREFIX: Final = r"0b([-+][01]+)"
+_TIMESTAMP: Final = (
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"(?:[Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:[.,][0-9]+)?(?:Z|[-+][0-9]{2}:[0-9]{2})?)?"
 )
-_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-
-_UNDECODED: Final = re.compile("[\udc80-\udcff]")
+_BASE64: Final = r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+_UNDECODED: Final = "[\udc80-\udcff]"
 
 
 class ScalarError(ValueError):
@@ -77,7 +77,7 @@ def resolve(text: str, tag: str | None, plain: bool) -> Scalar:
         case "binary":
             return _binary(text)
         case "timestamp":
-            if _TIMESTAMP.fullmatch(text):
+            if re.fullmatch(_TIMESTAMP, text):
                 return text
             raise ScalarError(f"found {text!r} tagged !!timestamp; write it like 2006-01-02")
         case "int" | "float" | "bool" | "null":
@@ -150,7 +150,7 @@ def _guess(text: str) -> Scalar:
 def _integer(digits: str) -> int | None:
     parts = _INTEGER.fullmatch(digits)
     if parts is None:
-        signed = _SIGN_AFTER_PREFIX.fullmatch(digits)
+        signed = re.fullmatch(_SIGN_AFTER_PREFIX, digits)
         return _in_range(int(signed[1], 2), signed=True) if signed else None
     group = parts.lastindex
     assert group is not None
@@ -196,10 +196,10 @@ def _kind(value: Scalar) -> str:
 
 def _binary(text: str) -> str:
     joined = text.replace("\n", "").replace("\r", "")
-    if not _BASE64.fullmatch(joined):
+    if not re.fullmatch(_BASE64, joined):
         raise ScalarError("found a !!binary value that is not base64; encode it, or remove the tag")
     # Go replaces byte by byte; Python's own "replace" would take some bytes together.
-    return _UNDECODED.sub("\ufffd", b64decode(joined).decode("utf-8", "surrogateescape"))
+    return re.sub(_UNDECODED, "\ufffd", b64decode(joined).decode("utf-8", "surrogateescape"))
 
 
 def _single_precision(value: float) -> str:

@@ -1,0 +1,6 @@
+"""`python -m jobyard`."""
+
+from jobyard.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""`jobyard render`: what the jobs of a manifest are made of, without a cluster."""
+
+from __future__ import annotations
+
+import click
+
+from jobyard.cli.printing import print_objects
+from jobyard.cli.sources import read_sources
+from jobyard.manifest.checking import Checked, checked
+from jobyard.plan.description import Description
+from jobyard.plan.lowering import described
+from jobyard.plan.naming import pod_name
+from jobyard.plan.supporting import supporting_objects
+from jobyard.schema.finding import dotted, is_error
+
+
+@click.command("render")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "-o", "--output", type=click.Choice(("yaml", "json")), default="yaml", help="Output format."
+)
+@click.option(
+    "--defaults", is_flag=True, help="Print the job itself first, with its defaults filled in."
+)
+@click.pass_context
+def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
+    """Show the objects that the jobs in FILE are made of.
+
+    The services and the gang of each job go to standard output as manifests; which pods
+    belong to it is told on standard error. FILE may be - for standard input.
+    """
+    results = [checked(document) for document in read_sources((file,))]
+    if any(result.has_errors for result in results):
+        _tell_errors(results)
+        ctx.exit(1)
+    objects = []
+    for result in results:
+        description = described(result.kind, result.value) if result.kind else None
+        if description is None:
+            continue
+        if defaults:
+            objects.append(result.value)
+        objects += supporting_objects(description)
+        click.echo(_pods_line(result, description), err=True)
+    if objects:
+        print_objects(objects, output)
+
+
+def _tell_errors(results: list[Checked]) -> None:
+    for result in results:
+        for finding in result.findings:
+            if is_error(finding):
+                line = result.document.line_of(finding.path)
+                where = f"{result.document.source}:{line}: {dotted(finding.path)}"
+                click.echo(f"{where}: {finding.text}", err=True)
+
+
+def _pods_line(result: Checked, description: Description) -> str:
+    told = []
+    for role in description.roles:
+        first = pod_name(description.name, role, 0)
+        last = pod_name(description.name, role, role.replicas - 1)
+        told.append(first if role.replicas == 1 else f"{first} to {last}")
+    count = description.replicas
+    return f"{result.title}: {count} pod{'s' if count != 1 else ''}: {', '.join(told)}"

@@ -1,0 +1,129 @@
+"""`jobyard validate`: everything that is wrong with manifests, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import click
+
+from jobyard.cli.sources import read_sources
+from jobyard.manifest.checking import Checked, checked
+from jobyard.manifest.reading import Document
+from jobyard.schema.finding import Finding, Severity, dotted, is_error
+
+_NOTES_MAX = 5
+
+
+@click.command("validate")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option(
+    "--update-of",
+    metavar="FILE",
+    help="Check as a change of the objects in this file, which may have a status.",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(("text", "json")), default="text", help="Output format."
+)
+@click.pass_context
+def command(
+    ctx: click.Context, files: tuple[str, ...], strict: bool, update_of: str | None, output: str
+) -> None:
+    """Check manifests without a cluster.
+
+    Prints every error at once as `file:line: path: what is wrong; what would be right`.
+    The verdict is the one the API server would give. FILE may be a folder, or - for
+    standard input.
+
+    Exit code 0: all is right, 1: there are errors, 2: a file can't be read.
+    """
+    before = {_key(document): document.value for document in _old(update_of)}
+    results = [checked(document, before.get(_key(document))) for document in read_sources(files)]
+    lines = [_line(result, f) for result in results for f in _sorted(result)]
+    if output == "json":
+        click.echo(json.dumps([_as_json(result) for result in results], indent=2))
+    else:
+        for line in lines:
+            click.echo(line)
+        for line in _summary(results):
+            click.echo(line, err=True)
+    failing = any(result.has_errors or (strict and result.findings) for result in results)
+    ctx.exit(1 if failing else 0)
+
+
+def _old(source: str | None) -> list[Document]:
+    return read_sources((source,)) if source is not None else []
+
+
+def _key(document: Document) -> tuple[str, ...]:
+    """What tells one object of a file from the others."""
+    value = document.value if isinstance(document.value, dict) else {}
+    metadata = value.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    fields = (value.get("apiVersion"), value.get("kind"))
+    return tuple(map(str, (*fields, named.get("namespace", ""), named.get("name", ""))))
+
+
+def _sorted(result: Checked) -> list[Finding]:
+    return sorted(result.findings, key=lambda f: result.document.line_of(f.path))
+
+
+def _line(result: Checked, finding: Finding) -> str:
+    line = result.document.line_of(finding.path)
+    where = click.style(f"{result.document.source}:{line}:", bold=True)
+    path = f"{dotted(finding.path)}: " if finding.path else ""
+    if is_error(finding):
+        return f"{where} {click.style('error:', fg='red', bold=True)} {path}{finding.text}"
+    return f"{where} {click.style('warning:', fg='yellow')} {path}{finding.text}"
+
+
+def _summary(results: list[Checked]) -> list[str]:
+    ours = [result for result in results if result.kind is not None or result.findings]
+    others = [result for result in results if result not in ours]
+    errors = sum(1 for r in ours for f in r.findings if is_error(f))
+    warnings = sum(1 for r in ours for f in r.findings if f.severity is Severity.WARNING)
+    lines = _skipped(others)
+    if not ours:
+        return [*lines, "nothing to check"]
+    told = [_count(len(ours), "object")]
+    told += [_count(errors, "error")] if errors else []
+    told += [_count(warnings, "warning")] if warnings else []
+    mark = click.style("✗", fg="red") if errors else click.style("✓", fg="green")
+    return [*lines, f"{mark} {', '.join(told)}" + ("" if errors or warnings else ", all valid")]
+
+
+def _skipped(others: list[Checked]) -> list[str]:
+    """A note for each document that isn't ours; for many, one note in all."""
+    if len(others) <= _NOTES_MAX:
+        return [
+            f"{other.document.source}: {other.title}: not a kind of Jobyard, skipped"
+            for other in others
+        ]
+    kinds = Counter(str(other.document.value.get("kind")) for other in others)
+    told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    return [f"{len(others)} documents are not of a kind of Jobyard and were skipped: {told}"]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _as_json(result: Checked) -> dict[str, object]:
+    return {
+        "file": result.document.source,
+        "document": result.document.index,
+        "kind": result.kind.name if result.kind else None,
+        "object": result.title,
+        "findings": [
+            {
+                "severity": str(finding.severity),
+                "line": result.document.line_of(finding.path),
+                "path": dotted(finding.path) if finding.path else "",
+                "text": finding.text,
+            }
+            for finding in _sorted(result)
+        ],
+    }
+
+

@@ -1,0 +1,141 @@
+"""Everything that can be said about a manifest without a cluster.
+
+The verdict is the API server's (`schema.admission`); to it come what only the
+controller would notice (variables), what has no effect, and what a person probably meant
+by a name that nobody knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from jobyard.api.crd import schema_node
+from jobyard.api.genericjob import GenericJob
+from jobyard.api.kinds import KINDS, Group, Kind, kind_of
+from jobyard.manifest.reading import Document
+from jobyard.manifest.spelling import respelled
+from jobyard.plan.advice import advice
+from jobyard.plan.lowering import described
+from jobyard.plan.variables import bad_variables
+from jobyard.schema.admission import admitted
+from jobyard.schema.finding import Finding, Path, dotted, enumerated, error, is_error, warning
+from jobyard.schema.node import EMPTY, Node
+from jobyard.schema.objectmeta import object_meta
+from jobyard.schema.validation import type_of
+from jobyard.schema.wording import suggestion
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What is known of one document. `kind` is None for documents that aren't ours."""
+
+    document: Document
+    kind: Kind | None
+    findings: tuple[Finding, ...]
+    # As the API server would store it; only of use if there are no errors.
+    value: dict[str, Any]
+
+    @property
+    def has_errors(self) -> bool:
+        return any(is_error(finding) for finding in self.findings)
+
+    @property
+    def title(self) -> str:
+        """`GenericJob train`, or as much of it as is known."""
+        value = self.document.value if isinstance(self.document.value, dict) else {}
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return " ".join(str(part) for part in (value.get("kind"), name) if part)
+
+
+def checked(document: Document, old: dict[str, Any] | None = None) -> Checked:
+    """Looks at one document; `old` is the object it would take the place of."""
+    manifest = document.value
+    if not isinstance(manifest, dict):
+        text = f"is {type_of(manifest)}; a document must be a mapping with apiVersion and kind"
+        return Checked(document, None, (error((), text),), {})
+    missing = _header_faults(manifest)
+    if missing:
+        return Checked(document, None, missing, manifest)
+    kind = kind_of(manifest["apiVersion"], manifest["kind"])
+    if kind is None:
+        return Checked(document, None, _stray(manifest), manifest)
+    return _checked_as(kind, manifest, document, old)
+
+
+def _header_faults(manifest: dict[str, Any]) -> tuple[Finding, ...]:
+    return tuple(
+        error((field,), f"is missing, and required: {meaning}")
+        for field, meaning in (
+            ("apiVersion", f"such as {KINDS[0].api_version}"),
+            ("kind", f"such as {KINDS[0].name}"),
+        )
+        if not isinstance(manifest.get(field), str) or not manifest[field]
+    )
+
+
+def _stray(manifest: dict[str, Any]) -> tuple[Finding, ...]:
+    """A kind that isn't ours is none of our business, unless it is in a group of ours."""
+    api_version, name = manifest["apiVersion"], manifest["kind"]
+    group = api_version.partition("/")[0]
+    named = [kind for kind in KINDS if kind.name == name]
+    if group not in tuple(Group):
+        return ()
+    if named:
+        text = f"is {api_version}; {name} is in {named[0].api_version}"
+        return (error(("apiVersion",), text),)
+    ours = [kind.name for kind in KINDS if kind.group == group]
+    text = f"is {name}; the kinds of {group} are {enumerated(ours, 'and')}"
+    return (error(("kind",), text + suggestion(name, ours)),)
+
+
+def _checked_as(
+    kind: Kind, manifest: dict[str, Any], document: Document, old: dict[str, Any] | None
+) -> Checked:
+    spelled, findings = respelled(manifest, kind)
+    verdict = admitted(spelled, schema_node(kind), old)
+    findings += verdict.errors
+    findings += [_unknown(path, kind) for path in verdict.unknown]
+    findings += [
+        warning(
+            repeated.path,
+            f"stands twice, in lines {repeated.first_line} and {repeated.line}; the last counts",
+        )
+        for repeated in document.repeated
+    ]
+    if "status" in manifest:
+        findings.append(warning(("status",), "is ignored: only the controller writes it"))
+    if not verdict.errors:
+        findings += _beyond_admission(kind, verdict.value)
+    return Checked(document, kind, tuple(findings), verdict.value)
+
+
+def _beyond_admission(kind: Kind, value: dict[str, Any]) -> list[Finding]:
+    found: list[Finding] = []
+    description = described(kind, value)
+    if description is not None:
+        found += advice(description)
+    if kind.type is GenericJob:
+        job = msgspec.convert(value, GenericJob)
+        found += [error(bad.path, str(bad)) for bad in bad_variables(job)]
+    return found
+
+
+def _unknown(path: Path, kind: Kind) -> Finding:
+    """An unknown field, with the name that was probably meant."""
+    node = _node_at(path[:-1], kind)
+    near = suggestion(str(path[-1]), node.properties)
+    place = dotted(path[:-1]) if len(path) > 1 else kind.name
+    return warning(path, f"is not a field of {place}, and is ignored{near}")
+
+
+def _node_at(path: Path, kind: Kind) -> Node:
+    node: Node | None = schema_node(kind)
+    if path[:1] == ("metadata",):
+        node, path = object_meta(), path[1:]
+    for step in path:
+        if node is None:
+            return EMPTY
+        node = node.items if isinstance(step, int) else node.properties.get(step, node.additional)
+    return node or EMPTY

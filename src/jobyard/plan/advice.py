@@ -1,0 +1,77 @@
+"""What is allowed but has no effect, or what a pod's own validation will refuse.
+
+Warnings, not errors: the API server takes such a job. The tools print them, and the
+controller sends them as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jobyard.plan.description import JSON, Command, Description, Role
+from jobyard.plan.quantity import Quantity
+from jobyard.schema.finding import Finding, Path, warning
+
+
+def advice(description: Description) -> Iterator[Finding]:
+    # A launcher and its workers may share one template; it is looked at once.
+    seen: set[Path] = set()
+    for role in description.roles:
+        yield from _command_advice(role)
+        if role.place in seen:
+            continue
+        seen.add(role.place)
+        yield from _restart_advice(description, role)
+        if role.place[-1] == "template":
+            yield from _pod_advice(role.template.get("spec", {}), (*role.place, "spec"))
+
+
+def _restart_advice(description: Description, role: Role) -> Iterator[Finding]:
+    if description.kind != "TaskSet" and "restartPolicy" in role.template.get("spec", {}):
+        yield warning(
+            (*role.place, "spec", "restartPolicy"),
+            "has no effect: the job decides on restarts, its pods always get Never",
+        )
+
+
+def _command_advice(role: Role) -> Iterator[Finding]:
+    if role.command is Command.KEPT:
+        return
+    for n, container in enumerate(role.containers):
+        path: Path = (*role.place, "spec", "containers", n)
+        if container.get("name") != role.main_container:
+            continue
+        if container.get("command"):
+            yield warning((*path, "command"), f"has no effect: it is {role.command}")
+        if container.get("args") and role.command is Command.REPLACED_BY_SSHD:
+            yield warning((*path, "args"), f"has no effect: it is {role.command}")
+
+
+def _pod_advice(pod: JSON, path: Path) -> Iterator[Finding]:
+    volumes = {volume.get("name") for volume in pod.get("volumes", ())}
+    for listed in ("initContainers", "containers"):
+        for n, container in enumerate(pod.get(listed, ())):
+            place: Path = (*path, listed, n)
+            if not container.get("image"):
+                yield warning((*place, "image"), "is missing: Kubernetes refuses such a pod")
+            yield from _resource_advice(container.get("resources", {}), (*place, "resources"))
+            for m, mount in enumerate(container.get("volumeMounts", ())):
+                if mount.get("name") not in volumes:
+                    yield warning(
+                        (*place, "volumeMounts", m, "name"),
+                        f"names the volume {mount.get('name')}, which is not among the pod's"
+                        f" volumes: {', '.join(sorted(map(str, volumes))) or 'it has none'}",
+                    )
+
+
+def _resource_advice(resources: JSON, path: Path) -> Iterator[Finding]:
+    requests: dict[str, Any] = resources.get("requests", {})
+    limits: dict[str, Any] = resources.get("limits", {})
+    for name, limit in limits.items():
+        if name in requests and Quantity.of(limit) < Quantity.of(requests[name]):
+            yield warning(
+                (*path, "limits", name),
+                f"is {limit}, below the request of {requests[name]}: Kubernetes refuses such a"
+                " pod; raise the limit or lower the request",
+            )

@@ -1,0 +1,79 @@
+"""The common description that every kind is lowered onto."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from jobyard.schema.finding import Path
+
+JSON = Mapping[str, Any]
+
+
+class Command(StrEnum):
+    """What becomes of the command in a role's template."""
+
+    KEPT = "kept"
+    REPLACED_BY_SSHD = "replaced by sshd"
+    REPLACED_BY_TORCHRUN = "replaced by torchrun"
+
+
+class Naming(StrEnum):
+    """How the replicas of a job find one another."""
+
+    # One headless service for the whole job, with the pods' host names below it.
+    JOB = "job"
+    # One service per replica, named like its pod: GenericJob's documented way.
+    REPLICA = "replica"
+    NONE = "none"
+
+
+class Role(msgspec.Struct, frozen=True, kw_only=True):
+    """One type of replicas. `place` is where its template stands in the manifest."""
+
+    type: str
+    replicas: int
+    template: JSON
+    place: Path
+    main_container: str
+    command: Command = Command.KEPT
+    is_single: bool = False
+
+    @property
+    def containers(self) -> tuple[JSON, ...]:
+        return tuple(self.template.get("spec", {}).get("containers", ()))
+
+
+class Gang(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that start together or not at all."""
+
+    queue: str
+    priority: int
+    min_member: int
+    roles: tuple[tuple[str, int], ...] = ()
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job of any kind comes down to."""
+
+    kind: str
+    name: str
+    namespace: str
+    roles: tuple[Role, ...]
+    naming: Naming
+    ports: tuple[JSON, ...] = ()
+    gang: Gang | None = None
+    has_tensorboard: bool = False
+
+    @property
+    def replicas(self) -> int:
+        return sum(role.replicas for role in self.roles)
+
+
+def main_container(template: JSON, *preferred: str) -> str:
+    """The first of the preferred names that the template has, else its first container's."""
+    names = [c.get("name", "") for c in template.get("spec", {}).get("containers", ())]
+    return next((name for name in preferred if name in names), names[0] if names else "")

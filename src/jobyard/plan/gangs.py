@@ -1,0 +1,27 @@
+"""Which pods of a job start together."""
+
+from __future__ import annotations
+
+from jobyard.api.run_mode import Elastic
+from jobyard.api.scheduling import Scheduler
+from jobyard.plan.description import Gang, Role
+
+
+def gang_of(
+    scheduler: Scheduler | None, roles: tuple[Role, ...], elastic: Elastic | None = None
+) -> Gang | None:
+    """All replicas, a launcher included; of an elastic job the fewest it can work with."""
+    if scheduler is None or scheduler.t9k_scheduler is None:
+        return None
+    chosen = scheduler.t9k_scheduler
+    if elastic is not None and elastic.enabled:
+        assert elastic.min_replicas is not None
+        return Gang(
+            queue=chosen.queue, priority=chosen.priority, min_member=elastic.min_replicas
+        )
+    return Gang(
+        queue=chosen.queue,
+        priority=chosen.priority,
+        min_member=sum(role.replicas for role in roles),
+        roles=tuple((role.type, role.replicas) for role in roles),
+    )

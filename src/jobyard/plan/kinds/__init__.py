@@ -1,0 +1,1 @@
+"""One lowering per kind: from its own spec to the common description."""

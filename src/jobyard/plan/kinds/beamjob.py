@@ -1,0 +1,74 @@
+"""BeamJob: a Flink or Spark cluster; the submitting pod comes once that is ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobyard.api.beamjob import BeamJob, Image
+from jobyard.plan.description import JSON, Description, Naming, Role
+from jobyard.plan.gangs import gang_of
+from jobyard.schema.finding import Path
+
+_FLINK: Path = ("spec", "flinkClusterTemplate", "spec")
+_SPARK: Path = ("spec", "sparkClusterTemplate", "spec")
+
+
+def lower(job: BeamJob) -> Description:
+    roles = _cluster(job)
+    return Description(
+        kind="BeamJob",
+        name=job.metadata.name,
+        namespace=job.metadata.namespace,
+        roles=roles,
+        naming=Naming.JOB,
+        gang=gang_of(job.spec.scheduler, roles),
+    )
+
+
+def _cluster(job: BeamJob) -> tuple[Role, ...]:
+    if job.spec.flink_cluster_template is not None:
+        flink = job.spec.flink_cluster_template.spec
+        return (
+            _role(
+                "flinkcluster-jobmanager",
+                flink.job_manager.replicas,
+                _pod("jobmanager", flink.image, flink.job_manager.resources),
+                (*_FLINK, "jobManager"),
+            ),
+            _role(
+                "flinkcluster-taskmanager",
+                flink.task_manager.replicas,
+                _pod("taskmanager", flink.image, flink.task_manager.resources),
+                (*_FLINK, "taskManager"),
+            ),
+        )
+    assert job.spec.spark_cluster_template is not None
+    spark = job.spec.spark_cluster_template.spec
+    return (
+        _role(
+            "sparkcluster-master",
+            1,
+            _pod("master", spark.image, spark.master.resources),
+            (*_SPARK, "master"),
+        ),
+        _role(
+            "sparkcluster-worker",
+            spark.worker.replicas,
+            _pod("worker", spark.image, spark.worker.resources),
+            (*_SPARK, "worker"),
+        ),
+    )
+
+
+def _role(type_: str, replicas: int, template: JSON, place: Path) -> Role:
+    name = template["spec"]["containers"][0]["name"]
+    return Role(
+        type=type_, replicas=replicas, template=template, place=place, main_container=name
+    )
+
+
+def _pod(name: str, image: Image, resources: JSON | None) -> JSON:
+    container: dict[str, Any] = {"name": name, "image": image.name}
+    if resources is not None:
+        container["resources"] = resources
+    return {"spec": {"containers": [container]}}

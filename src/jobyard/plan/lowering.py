@@ -1,0 +1,41 @@
+"""The table from kinds to their lowerings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from jobyard.api.kinds import Kind
+from jobyard.plan.description import Description
+from jobyard.plan.kinds import (
+    beamjob,
+    colossalaijob,
+    deepspeedjob,
+    genericjob,
+    mpijob,
+    pytorchtrainingjob,
+    taskset,
+    tensorflowtrainingjob,
+    xgboosttrainingjob,
+)
+
+# Queue and PodGroup have no replicas, so nothing is lowered from them.
+_LOWERINGS: Mapping[str, Callable[[Any], Description]] = {
+    "BeamJob": beamjob.lower,
+    "ColossalAIJob": colossalaijob.lower,
+    "DeepSpeedJob": deepspeedjob.lower,
+    "GenericJob": genericjob.lower,
+    "MPIJob": mpijob.lower,
+    "PyTorchTrainingJob": pytorchtrainingjob.lower,
+    "TaskSet": taskset.lower,
+    "TensorFlowTrainingJob": tensorflowtrainingjob.lower,
+    "XGBoostTrainingJob": xgboosttrainingjob.lower,
+}
+
+
+def described(kind: Kind, admitted: Mapping[str, Any]) -> Description | None:
+    """The description of an object that the API server has taken; None if it has no replicas."""
+    lower = _LOWERINGS.get(kind.name)
+    return lower(msgspec.convert(admitted, kind.type)) if lower else None
