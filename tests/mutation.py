@@ -108,8 +108,8 @@ class Mutator:
 
     def _rename(self, parent: Any, last: Any) -> None:
         if isinstance(parent, dict):
-            parent[self._random.choice((f"{last}s", str(last).upper(), "x", "spec"))] = (
-                parent.pop(last)
+            parent[self._random.choice((f"{last}s", str(last).upper(), "x", "spec"))] = parent.pop(
+                last
             )
 
     def _add(self, parent: Any, last: Any) -> None:
@@ -128,7 +128,9 @@ class Mutator:
         elif isinstance(value, int):
             parent[last] = value + self._random.choice((-value, -1, 1, 10, 1000, 5000))
         elif isinstance(value, str):
-            end = self._random.choice(("", "x", "\n", "-", "x" * 30, "x" * 60, "ä", ".", "/..", " "))
+            end = self._random.choice(
+                ("", "x", "\n", "-", "x" * 30, "x" * 60, "ä", ".", "/..", " ")
+            )
             parent[last] = self._random.choice((value + end, end + value, value.upper(), value[1:]))
         else:
             self._replace(parent, last)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from rig import kubeconfig
 from rig.api import Answer, ApiCaller, warnings_of
 from rig.component import StartError

@@ -8,7 +8,11 @@ that the file is what that API server publishes.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 ROOTS = (
@@ -78,3 +82,29 @@ def cut(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 def text(documents: list[dict[str, Any]]) -> str:
     return json.dumps(cut(documents), indent=0, separators=(",", ":"), sort_keys=True) + "\n"
+
+
+TARGET = Path(__file__).parent.parent / "src" / "jobyard" / "schema" / "core_v1.json"
+
+
+def main() -> None:
+    # Only here: the test that compares imports this module where `rig` is set up already.
+    from rig.api import ApiCaller
+    from rig.binaries import find_binaries
+    from rig.control_plane import Parts, running
+
+    async def published() -> list[dict[str, Any]]:
+        async with ApiCaller(plane) as api:
+            return [(await api.request("GET", path)).body for path in DOCUMENTS]
+
+    found = find_binaries(lambda line: print(line, end="", file=sys.stderr))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(found, Path(folder) / "plane", Parts(controllers=False)) as (plane, _),
+    ):
+        TARGET.write_text(text(asyncio.run(published())))
+        print(f"{TARGET.name}: as published by Kubernetes {plane.version}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -27,12 +27,10 @@ from jobyard.schema.rule import Rule
 
 PROPERTIES_MAX = 256
 Properties = Annotated[dict[str, str], described(max_length=PROPERTIES_MAX)]
-Version = Annotated[
-    str, described(pattern="^[0-9]{1,3}([.][0-9]{1,3}){1,2}$", max_length=11)
-]
+Version = Annotated[str, described(pattern="^[0-9]{1,3}([.][0-9]{1,3}){1,2}$", max_length=11)]
 
 
-class Image(Value, kw_only=True):
+class Image(Value):
     """An image."""
 
     name: Annotated[str, described("The image's name with its tag.", min_length=1)]
@@ -48,53 +46,51 @@ class AccessScope(StrEnum):
     HEADLESS = "Headless"
 
 
-class JobManager(Value, kw_only=True):
+class JobManager(Value):
     """Flink's job manager."""
 
     access_scope: Annotated[
         AccessScope,
         described("Who may reach the job manager; Jobyard offers it inside the cluster only."),
     ] = AccessScope.CLUSTER
-    replicas: Annotated[
-        int, described("How many job managers run; there is one.", ge=1, le=1)
-    ] = 1
+    replicas: Annotated[int, described("How many job managers run; there is one.", ge=1, le=1)] = 1
     resources: Annotated[Resources | None, described("Its resources.")] = None
 
 
-class TaskManager(Value, kw_only=True):
+class TaskManager(Value):
     """Flink's task managers."""
 
     replicas: ReplicaCount = 1
     resources: Annotated[Resources | None, described("Resources of each.")] = None
 
 
-class FlinkClusterSpec(Value, kw_only=True):
+class FlinkClusterSpec(Value):
     """A Flink cluster."""
 
     flink_version: Annotated[
-        Version, described('Flink\'s version as a string, such as "1.19"; must fit Beam\'s.')
+        Version, described("Flink's version as a string, such as \"1.19\"; must fit Beam's.")
     ]
     image: Annotated[Image, described("Flink's image.")]
     job_manager: Annotated[JobManager, described("The job manager.")] = JobManager()
     task_manager: Annotated[TaskManager, described("The task managers.")] = TaskManager()
-    flink_properties: Annotated[
-        Properties | None, described("Lines of Flink's configuration.")
-    ] = None
+    flink_properties: Annotated[Properties | None, described("Lines of Flink's configuration.")] = (
+        None
+    )
 
 
-class FlinkClusterTemplate(Value, kw_only=True):
+class FlinkClusterTemplate(Value):
     """The Flink cluster made for the job."""
 
     spec: Annotated[FlinkClusterSpec, described("The cluster.")]
 
 
-class SparkMaster(Value, kw_only=True):
+class SparkMaster(Value):
     """Spark's master."""
 
     resources: Annotated[Resources | None, described("Its resources.")] = None
 
 
-class SparkWorker(Value, kw_only=True):
+class SparkWorker(Value):
     """Spark's workers."""
 
     replicas: ReplicaCount = 1
@@ -105,7 +101,7 @@ class SparkWorker(Value, kw_only=True):
     resources: Annotated[Resources | None, described("Resources of each.")] = None
 
 
-class SparkClusterSpec(Value, kw_only=True):
+class SparkClusterSpec(Value):
     """A Spark cluster."""
 
     spark_version: Annotated[
@@ -123,18 +119,18 @@ class SparkClusterSpec(Value, kw_only=True):
     image: Annotated[Image, described("Spark's image.")]
     master: Annotated[SparkMaster, described("The master.")] = SparkMaster()
     worker: Annotated[SparkWorker, described("The workers.")] = SparkWorker()
-    spark_properties: Annotated[
-        Properties | None, described("Lines of Spark's configuration.")
-    ] = None
+    spark_properties: Annotated[Properties | None, described("Lines of Spark's configuration.")] = (
+        None
+    )
 
 
-class SparkClusterTemplate(Value, kw_only=True):
+class SparkClusterTemplate(Value):
     """The Spark cluster made for the job."""
 
     spec: Annotated[SparkClusterSpec, described("The cluster.")]
 
 
-class BeamRunPolicy(Value, kw_only=True):
+class BeamRunPolicy(Value):
     """What is cleaned up at the end."""
 
     clean_up_cluster: Annotated[
@@ -151,7 +147,7 @@ def _one(field: str) -> Rule:
     )
 
 
-class BeamJobSpec(Value, kw_only=True):
+class BeamJobSpec(Value):
     """The cluster, and the pod that submits the program to it."""
 
     flink_cluster_template: Annotated[
@@ -171,9 +167,9 @@ class BeamJobSpec(Value, kw_only=True):
             ),
         ),
     ]
-    run_policy: Annotated[
-        BeamRunPolicy, described("What is cleaned up at the end.")
-    ] = BeamRunPolicy()
+    run_policy: Annotated[BeamRunPolicy, described("What is cleaned up at the end.")] = (
+        BeamRunPolicy()
+    )
     run_mode: Annotated[
         RunMode | None, described("BeamJob runs at once only: refused when enabled.")
     ] = None
@@ -210,7 +206,7 @@ class BeamConditionType(StrEnum):
     JOB_RUNNING = "JobRunning"
 
 
-class BeamCondition(Value, kw_only=True):
+class BeamCondition(Value):
     """One observation about the job, and since when it is so."""
 
     type: Annotated[BeamConditionType, described("What is observed.")]
@@ -222,14 +218,14 @@ class BeamCondition(Value, kw_only=True):
     ] = None
 
 
-class PodReference(Value, kw_only=True):
+class PodReference(Value):
     """Which pod it is."""
 
     name: Annotated[str, described("The pod's name.")]
     uid: Annotated[str, described("The pod's uid.")] = ""
 
 
-class PodStatus(Value, kw_only=True):
+class PodStatus(Value):
     """The phase of one pod."""
 
     phase: Annotated[str, described("The pod's phase.")]
@@ -239,14 +235,14 @@ class PodStatus(Value, kw_only=True):
 PodStatuses = Annotated[tuple[PodStatus, ...], described(max_length=REPLICAS_MAX)]
 
 
-class FlinkClusterStatus(Value, kw_only=True):
+class FlinkClusterStatus(Value):
     """The pods of the Flink cluster."""
 
     job_manager_status: Annotated[PodStatuses, described("The job manager's pod.")] = ()
     task_manager_status: Annotated[PodStatuses, described("The task managers' pods.")] = ()
 
 
-class BeamJobStatus(ReplicaSummary, kw_only=True):
+class BeamJobStatus(ReplicaSummary):
     """What is observed of a BeamJob."""
 
     phase: Annotated[BeamPhase | None, described("Where the job is in its life.")] = None
@@ -258,21 +254,19 @@ class BeamJobStatus(ReplicaSummary, kw_only=True):
         FlinkClusterStatus | None, described("The pods of the Flink cluster.")
     ] = None
     job_status: Annotated[PodStatuses, described("The submitting pods.")] = ()
-    job_url: Annotated[str, described("The job's page in the cluster's own UI.")] = (
-        msgspec.field(name="jobURL", default="")
+    job_url: Annotated[str, described("The job's page in the cluster's own UI.")] = msgspec.field(
+        name="jobURL", default=""
     )
 
 
-class BeamJob(Value, kw_only=True):
+class BeamJob(Value):
     """A program of the Apache Beam Python SDK, on a Flink or Spark cluster made for it."""
 
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[BeamJobSpec, described("What the job runs.")]
-    status: Annotated[
-        BeamJobStatus | None, described("What is observed of the job.")
-    ] = None
+    status: Annotated[BeamJobStatus | None, described("What is observed of the job.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         JOB_NAME,

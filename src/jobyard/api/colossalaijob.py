@@ -50,7 +50,7 @@ ProcessCount = Annotated[
 ]
 
 
-class ColossalAISsh(Value, kw_only=True):
+class ColossalAISsh(Value):
     """How the launcher reaches the workers."""
 
     auth_mount_path: Annotated[
@@ -61,7 +61,7 @@ class ColossalAISsh(Value, kw_only=True):
     ] = DEFAULT_SSHD_PATH
 
 
-class ColossalAILauncher(Value, kw_only=True):
+class ColossalAILauncher(Value):
     """The launcher's container; its pod takes volumes and placement from the workers."""
 
     image: Annotated[str, described("The launcher's image.", min_length=1)]
@@ -73,7 +73,7 @@ class ColossalAILauncher(Value, kw_only=True):
     resources: Annotated[Resources | None, described("Resources of the launcher.")] = None
 
 
-class ColossalAIWorker(Value, kw_only=True):
+class ColossalAIWorker(Value):
     """The workers and what runs on them."""
 
     replicas: ReplicaCount = 1
@@ -91,7 +91,7 @@ class ColossalAIWorker(Value, kw_only=True):
     ]
 
 
-class TorchConfig(Value, kw_only=True):
+class TorchConfig(Value):
     """What the launcher starts on the workers (second shape)."""
 
     proc_per_worker: ProcessCount = 1
@@ -101,12 +101,10 @@ class TorchConfig(Value, kw_only=True):
     ] = ()
 
 
-class ColossalAIJobSpec(Value, kw_only=True):
+class ColossalAIJobSpec(Value):
     """The launcher, the workers and what runs on them."""
 
-    ssh: Annotated[
-        ColossalAISsh | None, described("How the launcher reaches the workers.")
-    ] = None
+    ssh: Annotated[ColossalAISsh | None, described("How the launcher reaches the workers.")] = None
     launcher: Annotated[
         ColossalAILauncher | None, described("The launcher's container (first shape).")
     ] = None
@@ -126,16 +124,14 @@ class ColossalAIJobSpec(Value, kw_only=True):
             rules=(UNIQUE_TYPES,),
         ),
     ] = ()
-    run_policy: Annotated[
-        LauncherRunPolicy, described("What is cleaned up at the end.")
-    ] = LauncherRunPolicy()
+    run_policy: Annotated[LauncherRunPolicy, described("What is cleaned up at the end.")] = (
+        LauncherRunPolicy()
+    )
     run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
     elastic: Annotated[
         Elastic | None, described("Not a mode of ColossalAIJob: refused when enabled.")
     ] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *one_shape("ColossalAIJob", ("worker", "launcher"), ("torchConfig", "replicaSpecs")),
@@ -146,7 +142,7 @@ class ColossalAIJobSpec(Value, kw_only=True):
     )
 
 
-class ColossalAIJob(Value, kw_only=True):
+class ColossalAIJob(Value):
     """Distributed training with ColossalAI: a launcher starts it over ssh on all workers."""
 
     api_version: str = ""

@@ -45,7 +45,7 @@ class Autotune(StrEnum):
     TUNE = "tune"
 
 
-class DeepSpeedRun(Value, kw_only=True):
+class DeepSpeedRun(Value):
     """What deepspeed runs: a script, a module or a program."""
 
     python: Annotated[Arguments, described("A Python script and its arguments.")] = ()
@@ -63,22 +63,20 @@ class DeepSpeedRun(Value, kw_only=True):
 Slots = Annotated[int, described(ge=1, le=SLOTS_MAX)]
 
 
-class DeepSpeedConfig(Value, kw_only=True):
+class DeepSpeedConfig(Value):
     """How deepspeed is called."""
 
     run: Annotated[DeepSpeedRun | None, described("What deepspeed runs.")] = None
-    slots_per_worker: Annotated[
-        Slots | None, described("Processes per replica; absent: 1.")
-    ] = None
-    slot_per_worker: Annotated[
-        Slots | None, described("Another spelling of slotsPerWorker.")
-    ] = None
+    slots_per_worker: Annotated[Slots | None, described("Processes per replica; absent: 1.")] = None
+    slot_per_worker: Annotated[Slots | None, described("Another spelling of slotsPerWorker.")] = (
+        None
+    )
     local_rank: Annotated[
         bool, described("Whether processes get --local_rank; false passes --no_local_rank.")
     ] = True
-    autotune: Annotated[
-        Autotune, described("Whether DeepSpeed tunes its configuration first.")
-    ] = Autotune.NONE
+    autotune: Annotated[Autotune, described("Whether DeepSpeed tunes its configuration first.")] = (
+        Autotune.NONE
+    )
     other_args: Annotated[Arguments, described("Arguments passed to deepspeed as they are.")] = ()
     custom_command: Annotated[
         Annotated[str, described(min_length=1, max_length=ARGUMENT_LENGTH_MAX)] | None,
@@ -107,7 +105,7 @@ class DeepSpeedConfig(Value, kw_only=True):
     )
 
 
-class DeepSpeedWorker(Value, kw_only=True):
+class DeepSpeedWorker(Value):
     """The workers; deepspeed itself runs on the first."""
 
     replicas: ReplicaCount = 1
@@ -119,7 +117,7 @@ class DeepSpeedWorker(Value, kw_only=True):
     ]
 
 
-class DeepSpeedJobSpec(Value, kw_only=True):
+class DeepSpeedJobSpec(Value):
     """The workers, and what deepspeed runs on them."""
 
     worker: Annotated[DeepSpeedWorker, described("The workers.")]
@@ -133,23 +131,19 @@ class DeepSpeedJobSpec(Value, kw_only=True):
     ] = None
     run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
     run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = mode_types("['worker']")
 
 
-class DeepSpeedJob(Value, kw_only=True):
+class DeepSpeedJob(Value):
     """Distributed training with DeepSpeed's own launcher over ssh, elastic too."""
 
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[DeepSpeedJobSpec, described("What the job runs.")]
-    status: Annotated[
-        TrainingStatus | None, described("What is observed of the job.")
-    ] = None
+    status: Annotated[TrainingStatus | None, described("What is observed of the job.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         JOB_NAME,

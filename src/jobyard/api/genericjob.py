@@ -52,7 +52,7 @@ class GenericRestartPolicy(StrEnum):
     ALWAYS = "Always"
 
 
-class Restart(Value, kw_only=True):
+class Restart(Value):
     """When and how often one replica restarts."""
 
     policy: Annotated[
@@ -67,7 +67,7 @@ class Restart(Value, kw_only=True):
     ] = None
 
 
-class GenericReplica(Value, kw_only=True):
+class GenericReplica(Value):
     """One type of replicas."""
 
     type: Annotated[Name, described("The type's name, part of its pods' names.")]
@@ -81,7 +81,7 @@ class GenericReplica(Value, kw_only=True):
     ]
 
 
-class Service(Value, kw_only=True):
+class Service(Value):
     """Gives each replica a name and ports that the others can reach."""
 
     ports: Annotated[
@@ -142,7 +142,7 @@ def _known_replicas(listed: str) -> tuple[Rule, ...]:
     )
 
 
-class GenericJobSpec(Value, kw_only=True):
+class GenericJobSpec(Value):
     """The replicas of the job and what their ends mean."""
 
     replica_specs: Annotated[
@@ -183,9 +183,7 @@ class GenericJobSpec(Value, kw_only=True):
     elastic: Annotated[
         Elastic | None, described("Not a mode of GenericJob: refused when enabled.")
     ] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *_known_replicas("successRules"),
@@ -195,7 +193,7 @@ class GenericJobSpec(Value, kw_only=True):
     )
 
 
-class GenericJob(Value, kw_only=True):
+class GenericJob(Value):
     """Any set of replica types, with your own rules for what success and failure mean."""
 
     api_version: str = ""

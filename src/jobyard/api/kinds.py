@@ -114,9 +114,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return summary(self.type)
 
 
-def _job(
-    type_: type[Value], short_name: str, *modes: Mode, aliases: tuple[str, ...] = ()
-) -> Kind:
+def _job(type_: type[Value], short_name: str, *modes: Mode, aliases: tuple[str, ...] = ()) -> Kind:
     return Kind(
         type=type_,
         group=Group.BATCH,
@@ -135,9 +133,7 @@ KINDS: tuple[Kind, ...] = (
     _job(PyTorchTrainingJob, "ptj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
     _job(TensorFlowTrainingJob, "tftj", Mode.DEBUG, Mode.PAUSE),
     _job(XGBoostTrainingJob, "xgbj", Mode.DEBUG, Mode.PAUSE),
-    _job(
-        DeepSpeedJob, "dj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC, aliases=("DeepspeedJob",)
-    ),
+    _job(DeepSpeedJob, "dj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC, aliases=("DeepspeedJob",)),
     _job(ColossalAIJob, "caj", Mode.DEBUG, Mode.PAUSE),
     _job(BeamJob, "bj"),
     Kind(

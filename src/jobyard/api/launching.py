@@ -24,7 +24,7 @@ class LauncherType(StrEnum):
     WORKER = "worker"
 
 
-class LaunchedReplica(Value, kw_only=True):
+class LaunchedReplica(Value):
     """The launcher, or the workers it drives."""
 
     type: Annotated[LauncherType, described("Whether this is the launcher or the workers.")]

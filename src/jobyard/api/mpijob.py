@@ -48,14 +48,14 @@ MCA_MAX = 256
 Mca = Annotated[dict[str, str], described(max_length=MCA_MAX)]
 
 
-class MPIWorker(Value, kw_only=True):
+class MPIWorker(Value):
     """The workers and what runs on them."""
 
     replicas: ReplicaCount = 1
     cmd: Annotated[Arguments, described("What each MPI process runs.")] = ()
-    extra_mpi_args: Annotated[
-        Arguments, described("Arguments passed to mpirun as they are.")
-    ] = msgspec.field(name="extraMPIArgs", default=())
+    extra_mpi_args: Annotated[Arguments, described("Arguments passed to mpirun as they are.")] = (
+        msgspec.field(name="extraMPIArgs", default=())
+    )
     template: Annotated[
         dict[str, JSON],
         pod_template(rules=(("spec.containers", named_container("mpi-worker")),)),
@@ -66,7 +66,7 @@ class MPIWorker(Value, kw_only=True):
     ]
 
 
-class MPIConfig(Value, kw_only=True):
+class MPIConfig(Value):
     """How mpirun is called (second shape)."""
 
     mca: Annotated[Mca | None, described("MCA parameters, each passed as -mca KEY VALUE.")] = None
@@ -77,7 +77,7 @@ class MPIConfig(Value, kw_only=True):
     script: Annotated[Arguments, described("What each MPI process runs.")] = ()
 
 
-class MPISsh(Value, kw_only=True):
+class MPISsh(Value):
     """How the launcher reaches the workers."""
 
     sshd_path: Annotated[
@@ -88,7 +88,7 @@ class MPISsh(Value, kw_only=True):
     ] = DEFAULT_AUTH_MOUNT_PATH
 
 
-class MPIJobSpec(Value, kw_only=True):
+class MPIJobSpec(Value):
     """The workers, and how mpirun is called."""
 
     worker: Annotated[
@@ -101,9 +101,9 @@ class MPIJobSpec(Value, kw_only=True):
         AbsolutePath | None,
         described("The root folder of Open MPI; absent: mpirun from PATH (first shape)."),
     ] = None
-    mpi_config: Annotated[
-        MPIConfig | None, described("How mpirun is called (second shape).")
-    ] = None
+    mpi_config: Annotated[MPIConfig | None, described("How mpirun is called (second shape).")] = (
+        None
+    )
     replica_specs: Annotated[
         tuple[LaunchedReplica, ...],
         described(
@@ -114,16 +114,14 @@ class MPIJobSpec(Value, kw_only=True):
         ),
     ] = ()
     ssh: Annotated[MPISsh | None, described("How the launcher reaches the workers.")] = None
-    run_policy: Annotated[
-        LauncherRunPolicy, described("What is cleaned up at the end.")
-    ] = LauncherRunPolicy()
+    run_policy: Annotated[LauncherRunPolicy, described("What is cleaned up at the end.")] = (
+        LauncherRunPolicy()
+    )
     run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    elastic: Annotated[
-        Elastic | None, described("Not a mode of MPIJob: refused when enabled.")
-    ] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    elastic: Annotated[Elastic | None, described("Not a mode of MPIJob: refused when enabled.")] = (
+        None
+    )
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *one_shape("MPIJob", ("worker", "mca", "mpiHome"), ("mpiConfig", "replicaSpecs")),
@@ -134,7 +132,7 @@ class MPIJobSpec(Value, kw_only=True):
     )
 
 
-class MPIJob(Value, kw_only=True):
+class MPIJob(Value):
     """Open MPI across worker replicas that run sshd, driven by one launcher."""
 
     api_version: str = ""

@@ -26,14 +26,14 @@ ROLES_MAX = 17
 Members = Annotated[int, described(ge=1, le=REPLICAS_MAX + 1)]
 
 
-class GroupRole(Value, kw_only=True):
+class GroupRole(Value):
     """How many pods of one role a gang needs."""
 
     name: Annotated[Name, described("The role's name, as the pods' role label has it.")]
     min_member: Annotated[Members, described("How many pods of the role must fit at once.")]
 
 
-class PodGroupSpec(Value, kw_only=True):
+class PodGroupSpec(Value):
     """The gang's size and its place in a queue."""
 
     queue: Annotated[Name, described("The queue the pods wait in.")] = "default"
@@ -76,7 +76,7 @@ class GroupConditionType(StrEnum):
     SCHEDULED = "GroupScheduled"
 
 
-class GroupCondition(Value, kw_only=True):
+class GroupCondition(Value):
     """One observation about the gang."""
 
     type: Annotated[GroupConditionType, described("What is observed.")]
@@ -91,7 +91,7 @@ class GroupCondition(Value, kw_only=True):
     ] = None
 
 
-class PodGroupStatus(Value, kw_only=True):
+class PodGroupStatus(Value):
     """What is observed of a gang."""
 
     conditions: Annotated[
@@ -108,7 +108,7 @@ class PodGroupStatus(Value, kw_only=True):
     unknown: Annotated[Count, described("Pods that can't be reached.")] = 0
 
 
-class PodGroup(Value, kw_only=True):
+class PodGroup(Value):
     """Pods that start together or not at all."""
 
     api_version: str = ""

@@ -13,8 +13,8 @@ from jobyard.api.rules import (
     UNIQUE_TYPES,
     change_rules,
     mode_types,
-    pod_name_length,
     name_with_suffix,
+    pod_name_length,
 )
 from jobyard.api.run_mode import Elastic, RunMode
 from jobyard.api.run_policy import RunPolicy
@@ -28,7 +28,7 @@ from jobyard.schema.rule import Rule, formatted
 WEIGHT_MAX = 1000
 
 
-class PyTorchReplica(TrainingReplica, kw_only=True):
+class PyTorchReplica(TrainingReplica):
     """One type of replicas; the first replica of the first type is rank 0."""
 
     scaling_weight: Annotated[
@@ -45,7 +45,7 @@ class RendezvousBackend(StrEnum):
     ETCD_V2 = "etcd-v2"
 
 
-class TorchrunConfig(Value, kw_only=True):
+class TorchrunConfig(Value):
     """How torchrun is called."""
 
     enabled: Annotated[
@@ -63,16 +63,14 @@ class TorchrunConfig(Value, kw_only=True):
             max_length=4,
         ),
     ] = "1"
-    rdzv_backend: Annotated[
-        RendezvousBackend, described("How the agents find one another.")
-    ] = RendezvousBackend.C10D
+    rdzv_backend: Annotated[RendezvousBackend, described("How the agents find one another.")] = (
+        RendezvousBackend.C10D
+    )
     min_nodes: Annotated[
         Annotated[int, described(ge=1, le=REPLICAS_MAX)] | None,
         described("The fewest replicas torchrun starts with; absent: all."),
     ] = None
-    extra_options: Annotated[
-        Arguments, described("Options passed to torchrun as they are.")
-    ] = ()
+    extra_options: Annotated[Arguments, described("Options passed to torchrun as they are.")] = ()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -86,7 +84,7 @@ class TorchrunConfig(Value, kw_only=True):
     )
 
 
-class PyTorchTrainingJobSpec(Value, kw_only=True):
+class PyTorchTrainingJobSpec(Value):
     """The replicas of the job and how they are started."""
 
     replica_specs: Annotated[
@@ -110,9 +108,7 @@ class PyTorchTrainingJobSpec(Value, kw_only=True):
     ] = None
     run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
     run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -137,7 +133,7 @@ class PyTorchTrainingJobSpec(Value, kw_only=True):
     )
 
 
-class PyTorchTrainingJob(Value, kw_only=True):
+class PyTorchTrainingJob(Value):
     """Distributed training with PyTorch, by environment or with torchrun, elastic too."""
 
     api_version: str = ""

@@ -8,7 +8,7 @@ from jobyard.api.value import Count, LabelSelector, ObjectMeta, Quantities, Valu
 from jobyard.schema.derive import described
 
 
-class Quota(Value, kw_only=True):
+class Quota(Value):
     """What the pods of a queue may request together."""
 
     requests: Annotated[
@@ -17,7 +17,7 @@ class Quota(Value, kw_only=True):
     ] = None
 
 
-class QueueSpec(Value, kw_only=True):
+class QueueSpec(Value):
     """The queue's share and rank."""
 
     quota: Annotated[Quota | None, described("The queue's quota; absent: no limit.")] = None
@@ -41,7 +41,7 @@ class QueueSpec(Value, kw_only=True):
     ] = None
 
 
-class QueuePods(Value, kw_only=True):
+class QueuePods(Value):
     """How many pods of the queue are in each phase."""
 
     pending: Annotated[Count, described("Pending pods.")] = 0
@@ -51,13 +51,13 @@ class QueuePods(Value, kw_only=True):
     unknown: Annotated[Count, described("Pods that can't be reached.")] = 0
 
 
-class QueuePodGroups(Value, kw_only=True):
+class QueuePodGroups(Value):
     """The gangs of the queue."""
 
     total: Annotated[Count, described("How many there are.")] = 0
 
 
-class QueueStatus(Value, kw_only=True):
+class QueueStatus(Value):
     """What is observed of a queue."""
 
     allocated: Annotated[
@@ -67,7 +67,7 @@ class QueueStatus(Value, kw_only=True):
     pods: Annotated[QueuePods | None, described("Its pods by phase.")] = None
 
 
-class Queue(Value, kw_only=True):
+class Queue(Value):
     """Who may use how much of the cluster, and who goes first."""
 
     api_version: str = ""

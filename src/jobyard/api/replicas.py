@@ -31,7 +31,7 @@ ReplicaRestartPolicy = Annotated[
 ]
 
 
-class TrainingReplica(Value, kw_only=True):
+class TrainingReplica(Value):
     """One type of replicas of a training job."""
 
     type: Annotated[Name, described("The type's name, part of its pods' names.")]

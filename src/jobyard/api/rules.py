@@ -59,9 +59,7 @@ def mode_types(types: str) -> tuple[Rule, ...]:
     places = ("runMode.debug.replicaSpecs", "runMode.pause.resumeSpecs")
     return tuple(
         Rule(
-            cel=guarded(
-                f"self.{place}", f"self.{place}.all(o, {types}.exists(t, t == o.type))"
-            ),
+            cel=guarded(f"self.{place}", f"self.{place}.all(o, {types}.exists(t, t == o.type))"),
             message="names a type that this job does not have",
             message_cel=formatted(
                 "type %s is not one of this job: it has %s",

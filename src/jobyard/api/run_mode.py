@@ -30,7 +30,7 @@ def _unique(what: str) -> Rule:
     )
 
 
-class DebugReplica(Value, kw_only=True):
+class DebugReplica(Value):
     """What the replicas of one type do in debug mode."""
 
     type: Annotated[Name, described("The replica type this applies to.")]
@@ -38,12 +38,12 @@ class DebugReplica(Value, kw_only=True):
         Arguments,
         described("What the main container runs instead of its own command; sleeps if absent."),
     ] = ()
-    skip_init_container: Annotated[
-        bool, described("Leaves the init containers out when true.")
-    ] = False
+    skip_init_container: Annotated[bool, described("Leaves the init containers out when true.")] = (
+        False
+    )
 
 
-class Debug(Value, kw_only=True):
+class Debug(Value):
     """The whole environment is deployed, but the program is not started."""
 
     enabled: Annotated[bool, described("Whether the job is in debug mode.")] = False
@@ -57,7 +57,7 @@ class Debug(Value, kw_only=True):
     ] = ()
 
 
-class ResumeReplica(Value, kw_only=True):
+class ResumeReplica(Value):
     """How the replicas of one type start after a pause."""
 
     type: Annotated[Name, described("The replica type this applies to.")]
@@ -72,7 +72,7 @@ class ResumeReplica(Value, kw_only=True):
     ] = False
 
 
-class Pause(Value, kw_only=True):
+class Pause(Value):
     """No replicas exist while the job is paused."""
 
     enabled: Annotated[bool, described("Whether the job is paused.")] = False
@@ -86,21 +86,21 @@ class Pause(Value, kw_only=True):
     ] = ()
 
 
-class RunMode(Value, kw_only=True):
+class RunMode(Value):
     """How the job runs; absent, it runs at once."""
 
     debug: Annotated[
         Debug | None, described("Deploys the environment without starting the program.")
     ] = None
-    pause: Annotated[
-        Pause | None, described("Takes all replicas away until it is set back.")
-    ] = None
+    pause: Annotated[Pause | None, described("Takes all replicas away until it is set back.")] = (
+        None
+    )
 
 
 Replicas = Annotated[int, described(ge=1, le=REPLICAS_MAX)]
 
 
-class Elastic(Value, kw_only=True):
+class Elastic(Value):
     """The number of replicas may change while the job runs."""
 
     enabled: Annotated[bool, described("Whether the job is elastic.")] = False

@@ -22,7 +22,7 @@ class CleanUpPolicy(StrEnum):
     UNFINISHED = "Unfinished"
 
 
-class RunPolicy(Value, kw_only=True):
+class RunPolicy(Value):
     """Limits of a training job, and what is cleaned up after it."""
 
     active_deadline_seconds: Annotated[
@@ -39,7 +39,7 @@ class RunPolicy(Value, kw_only=True):
     ttl_seconds_after_finished: TimeToLive = None
 
 
-class LauncherRunPolicy(Value, kw_only=True):
+class LauncherRunPolicy(Value):
     """What is cleaned up after a job that a launcher drives."""
 
     clean_up_workers: Annotated[

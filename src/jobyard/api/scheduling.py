@@ -10,7 +10,7 @@ from jobyard.schema.derive import described
 Priority = Annotated[int, described(ge=0, le=100)]
 
 
-class T9kScheduler(Value, kw_only=True):
+class T9kScheduler(Value):
     """The job's place with the T9k Scheduler: all its pods start together or not at all."""
 
     queue: Annotated[Name, described("The queue the job's pods wait in.")] = "default"
@@ -19,7 +19,7 @@ class T9kScheduler(Value, kw_only=True):
     ] = 0
 
 
-class Scheduler(Value, kw_only=True):
+class Scheduler(Value):
     """Which scheduler places the pods; absent, the cluster's default one."""
 
     t9k_scheduler: Annotated[

@@ -66,7 +66,7 @@ class ContainerState(StrEnum):
     TERMINATED = "Terminated"
 
 
-class Condition(Value, kw_only=True):
+class Condition(Value):
     """One observation about the job, and since when it is so."""
 
     type: Annotated[ConditionType, described("What is observed.")]
@@ -78,7 +78,7 @@ class Condition(Value, kw_only=True):
     ] = None
 
 
-class ContainerStatus(Value, kw_only=True):
+class ContainerStatus(Value):
     """What is known of one container of a replica."""
 
     name: Annotated[str, described("The container's name.")]
@@ -87,7 +87,7 @@ class ContainerStatus(Value, kw_only=True):
     reason: Annotated[str, described("Why it waits or how it ended.")] = ""
 
 
-class Failure(Value, kw_only=True):
+class Failure(Value):
     """How a replica failed the last time."""
 
     attempt: Annotated[Count, described("Which attempt of the replica it was, from 0.")]
@@ -99,7 +99,7 @@ class Failure(Value, kw_only=True):
     time: Annotated[Timestamp | None, described("When it ended.")] = None
 
 
-class ReplicaStatus(Value, kw_only=True):
+class ReplicaStatus(Value):
     """One replica; its row stays when its pod is gone."""
 
     name: Annotated[str, described("The pod's name.")]
@@ -112,7 +112,7 @@ class ReplicaStatus(Value, kw_only=True):
     last_failure: Annotated[Failure | None, described("How it failed the last time.")] = None
 
 
-class TaskStatus(Value, kw_only=True):
+class TaskStatus(Value):
     """All replicas of one type."""
 
     type: Annotated[str, described("The replica type.")]
@@ -123,7 +123,7 @@ class TaskStatus(Value, kw_only=True):
     ] = ()
 
 
-class Aggregate(Value, kw_only=True):
+class Aggregate(Value):
     """How many replicas are in each phase."""
 
     creating: Annotated[Count, described("Pods about to be made or not yet scheduled.")] = 0
@@ -135,34 +135,30 @@ class Aggregate(Value, kw_only=True):
     deleted: Annotated[Count, described("Once there, now gone.")] = 0
 
 
-class ReplicaSummary(Value, kw_only=True):
+class ReplicaSummary(Value):
     """The part of a status that every job kind has."""
 
     observed_generation: Annotated[
         Annotated[int, described(ge=0)] | None,
         described("The spec's generation that this status speaks of."),
     ] = None
-    start_time: Annotated[
-        Timestamp | None, described("When the first main container started.")
-    ] = None
+    start_time: Annotated[Timestamp | None, described("When the first main container started.")] = (
+        None
+    )
     completion_time: Annotated[Timestamp | None, described("When the job ended.")] = None
     replicas: Annotated[Count | None, described("How many replicas are wanted.")] = None
     ready_replicas: Annotated[Count | None, described("How many of them are ready.")] = None
     ready: Annotated[str, described("Both as one word, such as 2/4.")] = ""
     restarts: Annotated[Count | None, described("Restarts of all replicas together.")] = None
-    selector: Annotated[
-        str, described("The labels of the job's pods, as a selector.")
-    ] = ""
+    selector: Annotated[str, described("The labels of the job's pods, as a selector.")] = ""
     tasks: Annotated[
         tuple[TaskStatus, ...],
         described("The replicas by type, a launcher first.", max_length=TASKS_MAX),
     ] = ()
-    aggregate: Annotated[
-        Aggregate | None, described("How many replicas are in each phase.")
-    ] = None
+    aggregate: Annotated[Aggregate | None, described("How many replicas are in each phase.")] = None
 
 
-class JobStatus(ReplicaSummary, kw_only=True):
+class JobStatus(ReplicaSummary):
     """What is observed of a job."""
 
     phase: Annotated[Phase | None, described("Where the job is in its life.")] = None
@@ -183,7 +179,7 @@ class JobStatus(ReplicaSummary, kw_only=True):
     ] = ()
 
 
-class TrainingStatus(JobStatus, kw_only=True):
+class TrainingStatus(JobStatus):
     """What is observed of a training job."""
 
     backoff_count: Annotated[
@@ -191,7 +187,7 @@ class TrainingStatus(JobStatus, kw_only=True):
     ] = None
 
 
-class TensorboardTrainingStatus(TrainingStatus, kw_only=True):
+class TensorboardTrainingStatus(TrainingStatus):
     """What is observed of a training job that may have a TensorBoard."""
 
     tensorboard: Annotated[

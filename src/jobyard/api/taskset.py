@@ -1,17 +1,12 @@
-"""TaskSet: roles with replicas, what ends a role, and what a role's end means.
-
-The status is that of the four Go structs of the Octopus documentation, with the same
-JSON names.
-"""
+"""TaskSet: roles with replicas, what ends a role, and what a role's end means."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-import msgspec
-
 from jobyard.api.rules import JOB_NAME, digits
+from jobyard.api.taskset_status import TASKSET_REPLICAS_MAX, TaskSetStatus
 from jobyard.api.value import (
     DNS_LABEL_LENGTH_MAX,
     JSON,
@@ -19,18 +14,16 @@ from jobyard.api.value import (
     Count,
     Name,
     ObjectMeta,
-    Timestamp,
     Value,
     pod_template,
 )
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted
 
-TASKSET_REPLICAS_MAX = 2000
 RETRIES_MAX = 9999
 
 
-class Retry(Value, kw_only=True):
+class Retry(Value):
     """Whether, how often and after how long something is tried again."""
 
     retry: Annotated[bool, described("Whether there is a retry at all.")] = False
@@ -57,7 +50,7 @@ class TaskSetAction(StrEnum):
     NO_ACTION = "NoAction"
 
 
-class EventPolicy(Value, kw_only=True):
+class EventPolicy(Value):
     """What one event of a role means for the TaskSet."""
 
     event: Annotated[RoleEvent, described("What happens to the role.")]
@@ -67,7 +60,7 @@ class EventPolicy(Value, kw_only=True):
 ReplicaThreshold = Annotated[int, described(ge=1, le=TASKSET_REPLICAS_MAX)]
 
 
-class CompletionPolicy(Value, kw_only=True):
+class CompletionPolicy(Value):
     """When a role has succeeded or failed; success is looked at first."""
 
     min_succeeded: Annotated[
@@ -80,7 +73,7 @@ class CompletionPolicy(Value, kw_only=True):
     ] = 1
 
 
-class Role(Value, kw_only=True):
+class Role(Value):
     """One role of the TaskSet."""
 
     name: Annotated[Name, described("The role's name, part of its pods' names.")]
@@ -139,7 +132,7 @@ class Role(Value, kw_only=True):
     )
 
 
-class TaskSetSpec(Value, kw_only=True):
+class TaskSetSpec(Value):
     """The roles, and how often the whole is tried again."""
 
     retry_policy: Annotated[
@@ -182,134 +175,6 @@ class TaskSetSpec(Value, kw_only=True):
     )
 
 
-class TaskSetState(StrEnum):
-    """How a TaskSet or a role stands."""
-
-    WAITING = "Waiting"
-    RUNNING = "Running"
-    FAILED = "Failed"
-    SUCCEEDED = "Succeeded"
-
-
-class TaskSetPhase(StrEnum):
-    """Where a TaskSet is in its attempt."""
-
-    PENDING = "TaskSetAttemptPending"
-    PREPARING = "TaskSetAttemptPreparing"
-    RUNNING = "TaskSetAttemptRunning"
-    DELETION_PENDING = "TaskSetAttemptDeletionPending"
-    DELETION_REQUESTED = "TaskSetAttemptDeletionRequested"
-    RETRY_PENDING = "TaskSetAttemptRetryPending"
-    COMPLETED = "TaskSetCompleted"
-
-
-class RolePhase(StrEnum):
-    """Where a role is in its life."""
-
-    WAITING = "TaskRoleWaiting"
-    RUNNING = "TaskRoleRunning"
-    CLEANING_PENDING = "TaskRoleCleaningPending"
-    COMPLETED = "TaskRoleCompleted"
-
-
-class RoleReplicaPhase(StrEnum):
-    """Where a replica is in its attempt."""
-
-    PENDING = "TaskRoleReplicaAttemptPending"
-    CREATION_REQUESTED = "TaskRoleReplicaAttemptCreationRequested"
-    PREPARING = "TaskRoleReplicaAttemptPreparing"
-    ASSIGNED = "TaskRoleReplicaAttemptAssigned"
-    RUNNING = "TaskRoleReplicaAttemptRunning"
-    DELETION_PENDING = "TaskRoleReplicaAttemptDeletionPending"
-    DELETION_REQUESTED = "TaskRoleReplicaAttemptDeletionRequested"
-    RETRY_PENDING = "TaskRoleReplicaAttemptRetryPending"
-    COMPLETED = "TaskRoleReplicaCompleted"
-
-
-class TerminatedInfo(Value, kw_only=True):
-    """How the main container ended."""
-
-    exit_code: Annotated[int, described("Its exit code.")]
-    exit_message: Annotated[str, described("What it said at the end.")] = ""
-    signal: Annotated[int, described("The signal that ended it, or 0.")] = 0
-    reason: Annotated[str, described("One word for how it ended.")] = ""
-
-
-class RoleReplicaStatus(Value, kw_only=True):
-    """One replica of a role."""
-
-    index: Annotated[Count, described("Its number within the role, from 0.")]
-    name: Annotated[str, described("The role's name.")] = ""
-    phase: Annotated[RoleReplicaPhase, described("Where it is in its attempt.")]
-    phase_message: Annotated[str, described("Why, in a sentence.")] = ""
-    stopped: Annotated[bool, described("Whether the controller ended it.")] = False
-    transition_time: Annotated[Timestamp | None, described("When the phase changed.")] = None
-    start_at: Annotated[Timestamp | None, described("When it started.")] = None
-    finish_at: Annotated[Timestamp | None, described("When it ended.")] = None
-    total_retried_count: Annotated[Count, described("How often it was retried.")] = 0
-    pod_name: Annotated[str, described("Its pod's name.")] = ""
-    pod_uid: Annotated[str | None, described("Its pod's uid.")] = msgspec.field(
-        name="podUID", default=None
-    )
-    pod_ip: Annotated[str, described("Its pod's address.")] = msgspec.field(
-        name="podIP", default=""
-    )
-    pod_host_ip: Annotated[str, described("The address of its pod's node.")] = msgspec.field(
-        name="podHostIP", default=""
-    )
-    container_name: Annotated[str, described("The main container's name.")] = ""
-    container_id: Annotated[str, described("The main container's id.")] = msgspec.field(
-        name="containerID", default=""
-    )
-    terminated_info: Annotated[
-        TerminatedInfo | None, described("How the main container ended.")
-    ] = None
-
-
-class RoleStatus(Value, kw_only=True):
-    """One role and its replicas."""
-
-    name: Annotated[str, described("The role's name.")]
-    phase: Annotated[RolePhase, described("Where the role is in its life.")]
-    phase_message: Annotated[str, described("Why, in a sentence.")] = ""
-    transition_time: Annotated[Timestamp | None, described("When the phase changed.")] = None
-    state: Annotated[TaskSetState | None, described("How the role stands.")] = None
-    state_message: Annotated[str, described("Why, with counts and policy.")] = ""
-    replica_status: Annotated[
-        tuple[RoleReplicaStatus, ...],
-        described("The replicas, in order.", max_length=TASKSET_REPLICAS_MAX),
-    ] = ()
-
-
-class TaskSetStatus(Value, kw_only=True):
-    """What is observed of a TaskSet."""
-
-    phase: Annotated[TaskSetPhase | None, described("Where the attempt is.")] = None
-    phase_message: Annotated[str, described("Why, in a sentence.")] = ""
-    transition_time: Annotated[Timestamp | None, described("When the phase changed.")] = None
-    state: Annotated[TaskSetState | None, described("How the TaskSet stands.")] = None
-    state_message: Annotated[
-        str, described("Why, with the role, counts and policy that decided.")
-    ] = ""
-    control_unit_uid: Annotated[
-        str | None, described("The uid of the ConfigMap that owns this attempt's pods.")
-    ] = msgspec.field(name="controlUnitUID", default=None)
-    created_at: Annotated[
-        Timestamp | None, described("When the controller took the TaskSet up.")
-    ] = None
-    start_at: Annotated[Timestamp | None, described("When it first ran.")] = None
-    finish_at: Annotated[Timestamp | None, described("When it ended.")] = None
-    total_retried_count: Annotated[
-        Count | None, described("How often the whole was retried.")
-    ] = None
-    preempt_count: Annotated[
-        Count | None, described("How many pods were lost to the cluster and made again.")
-    ] = None
-    role_status: Annotated[
-        tuple[RoleStatus, ...], described("The roles, in order.", max_length=TYPES_MAX)
-    ] = ()
-
-
 # The highest attempt's number, of the whole and of a replica of role `r`.
 _ATTEMPT = "(has(self.spec.retryPolicy) ? self.spec.retryPolicy.maxRetryCount : 0)"
 _REPLICA_ATTEMPT = "(has(r.retryPolicy) ? r.retryPolicy.maxRetryCount : 0)"
@@ -330,16 +195,14 @@ _TOLD = formatted(
 )
 
 
-class TaskSet(Value, kw_only=True):
+class TaskSet(Value):
     """Roles with replicas; what ends a role, and what a role's end means for the whole."""
 
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[TaskSetSpec, described("The roles and the retries.")]
-    status: Annotated[
-        TaskSetStatus | None, described("What is observed of the TaskSet.")
-    ] = None
+    status: Annotated[TaskSetStatus | None, described("What is observed of the TaskSet.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         JOB_NAME,

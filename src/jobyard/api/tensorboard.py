@@ -16,7 +16,7 @@ Fileset = Annotated[
 ]
 
 
-class TensorboardSpec(Value, kw_only=True):
+class TensorboardSpec(Value):
     """Serves a training job's logs for as long as the job object exists."""
 
     image: Annotated[str, described("The image that TensorBoard runs from.", min_length=1)]
@@ -28,12 +28,12 @@ class TensorboardSpec(Value, kw_only=True):
             max_length=FILESETS_MAX,
         ),
     ]
-    resources: Annotated[
-        Resources | None, described("Resources of the TensorBoard container.")
-    ] = None
+    resources: Annotated[Resources | None, described("Resources of the TensorBoard container.")] = (
+        None
+    )
 
 
-class Dependent(Value, kw_only=True):
+class Dependent(Value):
     """The object that serves the TensorBoard."""
 
     api_version: Annotated[str, described("The object's apiVersion.")] = ""
@@ -41,7 +41,7 @@ class Dependent(Value, kw_only=True):
     name: Annotated[str, described("The object's name.")] = ""
 
 
-class TensorboardStatus(Value, kw_only=True):
+class TensorboardStatus(Value):
     """What is known of the job's TensorBoard."""
 
     ready: Annotated[bool | None, described("Whether it answers.")] = None

@@ -14,9 +14,9 @@ from jobyard.api.rules import (
     change_rules,
     lacking,
     mode_types,
+    name_with_suffix,
     named_container,
     pod_name_length,
-    name_with_suffix,
 )
 from jobyard.api.run_mode import Elastic, Mode, RunMode
 from jobyard.api.run_policy import RunPolicy
@@ -37,7 +37,7 @@ class TensorFlowType(StrEnum):
     EVALUATOR = "evaluator"
 
 
-class TensorFlowReplica(Value, kw_only=True):
+class TensorFlowReplica(Value):
     """One type of replicas."""
 
     type: Annotated[TensorFlowType, described("The task type, as in TF_CONFIG.")]
@@ -58,7 +58,7 @@ class TensorFlowReplica(Value, kw_only=True):
     )
 
 
-class TensorFlowTrainingJobSpec(Value, kw_only=True):
+class TensorFlowTrainingJobSpec(Value):
     """The replicas of the job."""
 
     replica_specs: Annotated[
@@ -85,9 +85,7 @@ class TensorFlowTrainingJobSpec(Value, kw_only=True):
     elastic: Annotated[
         Elastic | None, described("Not a mode of TensorFlowTrainingJob: refused when enabled.")
     ] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *mode_types(LISTED_TYPES),
@@ -95,7 +93,7 @@ class TensorFlowTrainingJobSpec(Value, kw_only=True):
     )
 
 
-class TensorFlowTrainingJob(Value, kw_only=True):
+class TensorFlowTrainingJob(Value):
     """Distributed training with TensorFlow: each replica gets its TF_CONFIG."""
 
     api_version: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, dataclass_transform
 
 import msgspec
 
@@ -21,7 +21,17 @@ DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 INT32_MAX = 2**31 - 1
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class _ValueMeta(msgspec.StructMeta):
+    """Makes every subclass keyword-only, which msgspec alone does not inherit."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> type:
+        return super().__new__(mcls, name, bases, namespace, **{"kw_only": True, **options})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Value(msgspec.Struct, metaclass=_ValueMeta, frozen=True, rename="camel", omit_defaults=True):
     """A frozen value; camelCase in JSON, snake_case here, translated nowhere else."""
 
 
@@ -70,7 +80,7 @@ ServicePort = Annotated[dict[str, JSON], _core_value(core.SERVICE_PORT)]
 LabelSelector = Annotated[dict[str, JSON], _core_value(core.LABEL_SELECTOR)]
 
 
-class ObjectMeta(Value, kw_only=True):
+class ObjectMeta(Value):
     """What Jobyard reads of an object's metadata; the rest of it is Kubernetes' own."""
 
     name: str = ""

@@ -33,7 +33,7 @@ class XGBoostType(StrEnum):
     WORKER = "worker"
 
 
-class XGBoostReplica(Value, kw_only=True):
+class XGBoostReplica(Value):
     """The master, or the workers."""
 
     type: Annotated[XGBoostType, described("Whether this is the master or the workers.")]
@@ -54,7 +54,7 @@ class XGBoostReplica(Value, kw_only=True):
     )
 
 
-class XGBoostTrainingJobSpec(Value, kw_only=True):
+class XGBoostTrainingJobSpec(Value):
     """The replicas of the job."""
 
     replica_specs: Annotated[
@@ -78,9 +78,7 @@ class XGBoostTrainingJobSpec(Value, kw_only=True):
     elastic: Annotated[
         Elastic | None, described("Not a mode of XGBoostTrainingJob: refused when enabled.")
     ] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the pods.")
-    ] = None
+    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *mode_types(LISTED_TYPES),
@@ -88,16 +86,14 @@ class XGBoostTrainingJobSpec(Value, kw_only=True):
     )
 
 
-class XGBoostTrainingJob(Value, kw_only=True):
+class XGBoostTrainingJob(Value):
     """Distributed training with XGBoost: one master with the tracker, and workers."""
 
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[XGBoostTrainingJobSpec, described("What the job runs.")]
-    status: Annotated[
-        TrainingStatus | None, described("What is observed of the job.")
-    ] = None
+    status: Annotated[TrainingStatus | None, described("What is observed of the job.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         JOB_NAME,

@@ -52,8 +52,9 @@ class LazyCommands(click.Group):
             # Imported here: only a mistake needs it.
             from jobyard.schema.wording import suggestion
 
-            problem.message += suggestion(args[0], COMMANDS)
-            raise
+            raise click.UsageError(
+                problem.message + suggestion(args[0], COMMANDS), problem.ctx
+            ) from None
 
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})

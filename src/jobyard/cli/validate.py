@@ -125,5 +125,3 @@ def _as_json(result: Checked) -> dict[str, object]:
             for finding in _sorted(result)
         ],
     }
-
-

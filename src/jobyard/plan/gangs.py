@@ -16,9 +16,7 @@ def gang_of(
     chosen = scheduler.t9k_scheduler
     if elastic is not None and elastic.enabled:
         assert elastic.min_replicas is not None
-        return Gang(
-            queue=chosen.queue, priority=chosen.priority, min_member=elastic.min_replicas
-        )
+        return Gang(queue=chosen.queue, priority=chosen.priority, min_member=elastic.min_replicas)
     return Gang(
         queue=chosen.queue,
         priority=chosen.priority,

@@ -22,7 +22,7 @@ _HOST = re.compile(r"^service\.([^.\[\]]+)\[([^\]]*)\]\.host$")
 _PORT = re.compile(r"^service\.port\[([^\]]*)\]$")
 
 
-class UnresolvedVariable(Exception):
+class UnresolvedVariableError(Exception):
     """One of our variables names something that isn't there; the text says what to add."""
 
 
@@ -55,7 +55,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def replaced(text: str, facts: Facts, type_: str, rank: int) -> str:
-    """The text with our variables replaced; raises UnresolvedVariable."""
+    """The text with our variables replaced; raises UnresolvedVariableError."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -84,9 +84,8 @@ def _resolved(name: str, facts: Facts, type_: str, rank: int) -> str | None:
 
 def _known_type(type_: str, name: str, facts: Facts) -> str:
     if type_ not in facts.replicas:
-        raise UnresolvedVariable(
-            f"$({name}): there is no replica type {type_}; the job has"
-            f" {', '.join(facts.replicas)}"
+        raise UnresolvedVariableError(
+            f"$({name}): there is no replica type {type_}; the job has {', '.join(facts.replicas)}"
         )
     return type_
 
@@ -95,7 +94,7 @@ def _host(type_: str, rank: str, name: str, facts: Facts) -> str:
     _ports(name, facts, None)
     count = facts.replicas[_known_type(type_, name, facts)]
     if not rank.isdecimal() or int(rank) >= count:
-        raise UnresolvedVariable(
+        raise UnresolvedVariableError(
             f"$({name}): {type_} has the ranks 0 to {count - 1}, {rank or 'nothing'} is not one"
         )
     return f"{facts.job}-{type_}-{int(rank)}"
@@ -104,11 +103,11 @@ def _host(type_: str, rank: str, name: str, facts: Facts) -> str:
 def _ports(name: str, facts: Facts, wanted: str | None) -> Mapping[str, int]:
     if facts.ports is None:
         needed = f" with a port named {wanted}" if wanted else ""
-        raise UnresolvedVariable(
+        raise UnresolvedVariableError(
             f"$({name}): the job has no spec.service; add service.ports{needed}"
         )
     if wanted is not None and wanted not in facts.ports:
-        raise UnresolvedVariable(
+        raise UnresolvedVariableError(
             f"$({name}): no service port is named {wanted}; add it to spec.service.ports,"
             f" which has {', '.join(filter(None, facts.ports)) or 'no named port'}"
         )
@@ -127,7 +126,7 @@ def bad_variables(job: GenericJob) -> Iterator[BadVariable]:
         for name in dict.fromkeys(names):
             try:
                 _resolved(name, facts, "type", 0)
-            except UnresolvedVariable as problem:
+            except UnresolvedVariableError as problem:
                 yield BadVariable(path, container, str(problem))
 
 

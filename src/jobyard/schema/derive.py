@@ -32,29 +32,24 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, Rule], ...] = ()
 
 
-def described(  # noqa: PLR0913 - the vocabulary of a field, all optional
+def described(
     description: str | None = None,
     *,
-    ge: int | None = None,
-    le: int | None = None,
-    min_length: int | None = None,
-    max_length: int | None = None,
-    pattern: str | None = None,
     core: Core | None = None,
     rules: tuple[Rule, ...] = (),
     listed_by: str | None = None,
     date_time: bool = False,
+    **bounds: Any,
 ) -> msgspec.Meta:
-    """What a field's annotation says besides its type: one sentence, bounds, rules."""
+    """What a field's annotation says besides its type: one sentence, rules, bounds.
+
+    `bounds` are msgspec's own: ge, le, min_length, max_length, pattern.
+    """
     extra = {"core": core, "rules": rules, "listed_by": listed_by, "date_time": date_time}
     return msgspec.Meta(
         description=description,
-        ge=ge,
-        le=le,
-        min_length=min_length,
-        max_length=max_length,
-        pattern=pattern,
         extra={key: value for key, value in extra.items() if value},
+        **bounds,
     )
 
 
@@ -178,5 +173,3 @@ def summary(of: type) -> str:
 
 def _present(**keywords: Any) -> JSONSchema:
     return {key: value for key, value in keywords.items() if value is not None}
-
-

@@ -82,8 +82,11 @@ def _name_faults(metadata: dict[str, Any]) -> Iterator[Finding]:
     elif metadata.get("name") and metadata.get("generateName"):
         base = metadata["generateName"].removesuffix("-") + "x"
         if not _SUBDOMAIN.search(base):
-            yield error((*_PATH, "generateName"), f"is {shown(metadata['generateName'])}; must be"
-                        " a prefix of a name: lower-case letters, digits, '-' and '.'")
+            yield error(
+                (*_PATH, "generateName"),
+                f"is {shown(metadata['generateName'])}; must be"
+                " a prefix of a name: lower-case letters, digits, '-' and '.'",
+            )
     namespace = metadata.get("namespace")
     if namespace and (len(namespace) > _LABEL_LENGTH_MAX or not _DNS_LABEL.search(namespace)):
         yield error(

@@ -80,8 +80,10 @@ def _own_faults(value: Any, node: Node, path: Path) -> Iterator[Finding]:
     found = type_of(value)
     if value is None and node.nullable:
         return
-    if node.types and found not in node.types and not (
-        found == "integer" and "number" in node.types
+    if (
+        node.types
+        and found not in node.types
+        and not (found == "integer" and "number" in node.types)
     ):
         yield error(path, wrong_type(value, found, node))
         return
@@ -100,15 +102,19 @@ def _own_faults(value: Any, node: Node, path: Path) -> Iterator[Finding]:
             yield from _object_faults(value, node, path)
 
 
+_WIDEST = {"int32": 2**31 - 1, "int64": 2**63 - 1}
+
+
 def _number_faults(value: float, node: Node, path: Path) -> Iterator[Finding]:
-    bounds = {"int32": 2**31 - 1, "int64": 2**63 - 1}
-    widest = bounds.get(node.format)
+    widest = _WIDEST.get(node.format)
     if node.minimum is not None and value < node.minimum:
         yield error(path, f"is {shown(value)}; must be at least {node.minimum:g}")
     elif node.maximum is not None and value > node.maximum:
         yield error(path, f"is {shown(value)}; must be at most {node.maximum:g}")
     elif widest is not None and not -widest - 1 <= value <= widest:
-        yield error(path, f"is {shown(value)}; must fit into {node.format.removeprefix('int')} bits")
+        yield error(
+            path, f"is {shown(value)}; must fit into {node.format.removeprefix('int')} bits"
+        )
 
 
 def _text_faults(value: str, node: Node, path: Path) -> Iterator[Finding]:

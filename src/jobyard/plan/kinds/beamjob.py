@@ -62,9 +62,7 @@ def _cluster(job: BeamJob) -> tuple[Role, ...]:
 
 def _role(type_: str, replicas: int, template: JSON, place: Path) -> Role:
     name = template["spec"]["containers"][0]["name"]
-    return Role(
-        type=type_, replicas=replicas, template=template, place=place, main_container=name
-    )
+    return Role(type=type_, replicas=replicas, template=template, place=place, main_container=name)
 
 
 def _pod(name: str, image: Image, resources: JSON | None) -> JSON:

@@ -1,0 +1,55 @@
+# Everything starts from a fresh checkout: each target makes the virtualenv it needs.
+# `make` or `make help` lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= auto
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test kube docs core-schema lint format setup clean
+
+help: ## Show this list
+	@echo "Jobyard: distributed training and batch jobs from one YAML file."
+	@echo
+	@echo "Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "Variables:"
+	@echo "  WORKERS=2                   how many tests run at once (default: one per core)"
+	@echo "  PYTEST_ARGS='-k agree'      passed on to pytest"
+	@echo "  JOBYARD_SEED=123            repeats a run's random tests"
+	@echo "  KUBEBUILDER_ASSETS=DIR      takes etcd, kube-apiserver and kubectl from there"
+	@echo "  JOBYARD_TEST_KUBECONFIG=F   tests against the cluster of that kubeconfig"
+
+demo: $(READY) ## Show what Jobyard does today, on the examples
+	@sh tools/demo.sh $(BIN)/jobyard
+
+test: $(READY) kube ## Run all tests: types, layers, docs, and a real Kubernetes API server
+	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+kube: $(READY) ## Get Kubernetes' own programs for the tests into a cache (built once, 10 minutes)
+	@$(BIN)/python tools/get_kube.py >/dev/null
+
+docs: $(READY) ## Write the generated parts of docs/ and crds/ anew
+	@$(BIN)/python tools/make_docs.py
+
+core-schema: $(READY) kube ## Take the core/v1 types anew from the real API server
+	@PYTHONPATH=tests $(BIN)/python tools/core_schema.py
+
+lint: $(READY) ## Check style, types and layers, without running tests
+	@$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports
+
+format: $(READY) ## Format the code
+	@$(BIN)/ruff check --fix && $(BIN)/ruff format
+
+setup: $(READY) ## Make the virtualenv with all that development needs
+
+$(READY): pyproject.toml tools/make_venv.sh
+	@sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+clean: ## Remove the virtualenv and what tools left behind (not the Kubernetes cache)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
