@@ -276,4 +276,7 @@ _WORDS: Final[dict[str, Callable[[_Complaint], UnreadableManifest]]] = {
     "tag": _tag,
     "expected whitespace or line break": _tag,
     "URI": _tag,
+    "UTF-8 octet": _tag,
+    "expected '>'": _tag,
+    "expected '!'": _tag,
 }

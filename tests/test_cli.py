@@ -1,0 +1,275 @@
+"""The commands as a person meets them: what they print, where, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from manifests import ROOT
+
+from jobyard import __version__
+from jobyard.api.kinds import KINDS
+from jobyard.cli.main import COMMANDS, cli
+from jobyard.manifest.reading import read
+
+JOBYARD = Path(sys.executable).parent / "jobyard"
+
+THREE_FAULTS = """\
+# A comment, so that lines and documents differ.
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: data}
+---
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata:
+  name: train
+spec:
+  cleanUpPolicy: Sometimes
+  successRules:
+    - {"worker": [7]}
+  replicaSpecs:
+    - type: worker
+      replicas: 0
+      template:
+        spec:
+          containers:
+            - name: main
+              image: python:3.11
+    - type: Bad_Type
+      template: {spec: {containers: [{name: main, image: i}]}}
+"""
+VALID = """\
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: train}
+spec:
+  replicaSpecs:
+    - type: worker
+      template: {spec: {containers: [{name: main, image: i}]}}
+"""
+
+
+def run(*args: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(cli, args, input=stdin)
+
+
+def really_run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(JOBYARD), *args], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+
+
+def test_three_faults_give_three_errors_with_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(THREE_FAULTS)
+    result = run("validate", str(file))
+    assert result.exit_code == 1
+    found = [line.removeprefix(f"{file}:") for line in result.stdout.splitlines()]
+    assert found == [
+        '11: error: spec.cleanUpPolicy: is "Sometimes"; must be None, All or Unfinished',
+        "16: error: spec.replicaSpecs[0].replicas: is 0; must be at least 1",
+        '22: error: spec.replicaSpecs[1].type: is "Bad_Type"; must hold only lower-case letters,'
+        " digits and '-', and neither begin nor end with '-'",
+    ]
+    assert "ConfigMap data: not a kind of Jobyard, skipped" in result.stderr
+    assert "1 object, 3 errors" in result.stderr
+
+
+def test_the_installed_command_tells_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(THREE_FAULTS)
+    done = really_run("validate", str(file))
+    assert (done.returncode, done.stdout) == (1, run("validate", str(file)).stdout)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "code"),
+    [
+        pytest.param(VALID, (), 0, id="a valid file"),
+        pytest.param(VALID, ("--strict",), 0, id="a valid file, strictly"),
+        pytest.param(VALID + "  bogus: 1\n", (), 0, id="a warning"),
+        pytest.param(VALID + "  bogus: 1\n", ("--strict",), 1, id="a warning, strictly"),
+        pytest.param(VALID + "  elastic: {enabled: true}\n", (), 1, id="an error"),
+        pytest.param("a: b: c", (), 2, id="not YAML"),
+        pytest.param("", (), 2, id="an empty file"),
+        pytest.param("- 1\n", (), 1, id="a list"),
+        pytest.param("kind: Pod\n", (), 1, id="no apiVersion"),
+        pytest.param("apiVersion: v1\nkind: Pod\n", (), 0, id="another kind"),
+    ],
+)
+def test_exit_codes_of_validate(text: str, arguments: tuple[str, ...], code: int) -> None:
+    result = run("validate", "-", *arguments, stdin=text)
+    assert result.exit_code == code, result.output
+
+
+def test_a_file_that_is_not_there_ends_with_2() -> None:
+    done = really_run("validate", "nowhere.yaml")
+    assert done.returncode == 2
+    assert done.stderr == "nowhere.yaml: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(
+            VALID + "  cleanupPolicy: All\n",
+            "-:8: warning: spec.cleanupPolicy: is not a field of spec, and is ignored"
+            " (did you mean cleanUpPolicy?)",
+            id="an unknown field, with a near match",
+        ),
+        pytest.param(
+            VALID + "  cleanUpPolicy: All\n  cleanUpPolicy: None\n",
+            "spec.cleanUpPolicy: stands twice, in lines 8 and 9; the last counts",
+            id="a key that stands twice",
+        ),
+        pytest.param(
+            VALID + "status: {}\n",
+            "warning: status: is ignored: only the controller writes it",
+            id="a status",
+        ),
+        pytest.param(
+            VALID.replace("GenericJob", "GenericJobs"),
+            "error: kind: is GenericJobs; the kinds of batch.tensorstack.dev are",
+            id="a kind that is nearly right",
+        ),
+        pytest.param(
+            VALID.replace("v1beta1", "v1"),
+            "error: apiVersion: is batch.tensorstack.dev/v1; GenericJob is in"
+            " batch.tensorstack.dev/v1beta1",
+            id="another version",
+        ),
+        pytest.param(
+            VALID.replace("image: i", "image: i, resources: {limits: {cpu: 0.5}}"),
+            'is 0.5; a quantity is a whole number or a string: write "500m"',
+            id="a fraction for a quantity",
+        ),
+    ],
+)
+def test_what_validate_says_of(text: str, told: str) -> None:
+    assert told in run("validate", "-", stdin=text).stdout
+
+
+def test_other_spellings_of_deepspeedjob_are_taken_with_a_warning() -> None:
+    text = """\
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: DeepspeedJob
+metadata: {name: train}
+spec:
+  config: {run: {python: train.py}}
+  worker: {template: {spec: {containers: [{name: worker, image: i}]}}}
+"""
+    result = run("validate", "-", stdin=text)
+    assert result.exit_code == 0, result.output
+    assert "kind: is DeepspeedJob; the API server knows only DeepSpeedJob" in result.stdout
+    assert (
+        'config.run.python: is a string; the API server takes a list only: write ["train.py"]'
+        in (result.stdout)
+    )
+
+
+def test_validate_as_json_is_stable() -> None:
+    result = run("validate", "-o", "json", "-", stdin=VALID + "  elastic: {enabled: true}\n")
+    (found,) = json.loads(result.stdout)
+    assert found["kind"] == "GenericJob"
+    assert found["object"] == "GenericJob train"
+    assert {f["path"] for f in found["findings"]} == {"spec.elastic"}
+    assert set(found["findings"][0]) == {"severity", "line", "path", "text"}
+
+
+def test_a_change_is_checked_against_what_stood_before(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.yaml", tmp_path / "after.yaml"
+    before.write_text(VALID)
+    after.write_text(VALID.replace("image: i", "image: j"))
+    result = run("validate", str(after), "--update-of", str(before))
+    assert result.exit_code == 1
+    assert "can be changed only while the job is paused" in result.stdout
+    paused = VALID + "  runMode: {pause: {enabled: true}}\n"
+    before.write_text(paused)
+    after.write_text(paused.replace("image: i", "image: j"))
+    assert run("validate", str(after), "--update-of", str(before)).exit_code == 0
+
+
+def test_explain_lists_the_kinds() -> None:
+    told = run("explain").stdout
+    assert [line.split()[0] for line in told.splitlines()] == [kind.name for kind in KINDS]
+
+
+def test_explain_describes_a_field() -> None:
+    told = run("explain", "ptj.spec.elastic").stdout
+    assert "PyTorchTrainingJob" in told
+    assert "minReplicas <integer>  1 to 5000" in told
+    assert "The fewest replicas the job can work with; never changes." in told
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("ptj.spec.elastik", "has no field elastik (did you mean elastic?)"),
+        ("pytorchjob", "there is no kind pytorchjob"),
+    ],
+)
+def test_explain_suggests_what_was_meant(what: str, told: str) -> None:
+    result = run("explain", what)
+    assert result.exit_code == 2
+    assert told in result.stderr
+
+
+def test_a_command_that_is_nearly_right_is_suggested() -> None:
+    result = run("validat")
+    assert result.exit_code == 2
+    assert "(did you mean validate?)" in result.stderr
+
+
+def test_crds_prints_what_kubectl_can_apply() -> None:
+    found = read(run("crds").stdout, "crds")
+    assert [crd.value["spec"]["names"]["kind"] for crd in found] == [kind.name for kind in KINDS]
+    (one,) = read(run("crds", "gj", "-o", "json").stdout, "crds")
+    assert one.value["metadata"]["name"] == "genericjobs.batch.tensorstack.dev"
+
+
+def test_render_shows_services_and_names_the_pods() -> None:
+    result = run("render", str(ROOT / "tests/originals/mpijob.yaml"))
+    (service,) = read(result.stdout, "rendered")
+    assert service.value["kind"] == "Service"
+    assert service.value["spec"]["publishNotReadyAddresses"] is True
+    assert "6 pods: mpi-example-launcher, mpi-example-worker-0 to mpi-example-worker-4" in (
+        result.stderr
+    )
+
+
+def test_render_refuses_what_validate_refuses() -> None:
+    result = run("render", "-", stdin=VALID.replace("worker", "Worker"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "-:6: spec.replicaSpecs[0].type:" in result.stderr
+
+
+def test_version_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\n"
+        "from jobyard.cli.main import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'msgspec', 'yaml', 're2', 'cel_expr_python', 'jobyard.api', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [f"jobyard {__version__}", "[]"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples_of_its_options(name: str) -> None:
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert "-o, --output" in result.stdout
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
+    done = subprocess.run(
+        f"{JOBYARD} crds | head -n 1", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("apiVersion: apiextensions.k8s.io/v1\n", "")

@@ -1,0 +1,134 @@
+"""CRDs, originals and examples on a real API server, through a real kubectl."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from manifests import EXAMPLES, ORIGINALS, ROOT, documents, valid_manifests
+from rig.kubectl import Kubectl
+
+from jobyard.api.kinds import KINDS, Kind, kind_of
+
+# The second TaskSet of the originals comes with one; on a cluster kube-batch brings the CRD.
+KUBE_BATCH_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "podgroups.scheduling.incubator.k8s.io",
+        # Kubernetes guards groups below k8s.io; kube-batch's CRD is older than that.
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "scheduling.incubator.k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def kube_batch(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=json.dumps(KUBE_BATCH_CRD))
+    name = f"crd/{KUBE_BATCH_CRD['metadata']['name']}"  # type: ignore[index]
+    kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
+
+
+def example_of(kind: Kind) -> dict[str, Any]:
+    return next(m for m in valid_manifests() if kind_of(m["apiVersion"], m["kind"]) == kind)
+
+
+def test_a_plain_kubectl_apply_of_the_checked_in_crds_changes_nothing_the_second_time(
+    kubectl: Kubectl, crds: None
+) -> None:
+    kubectl("apply", "-f", str(ROOT / "crds"))
+    again = kubectl("apply", "-f", str(ROOT / "crds")).stdout.splitlines()
+    assert len(again) == len(KINDS)
+    assert all(line.endswith("unchanged") for line in again), again
+
+
+@pytest.mark.parametrize("path", ORIGINALS, ids=lambda path: path.stem)
+def test_every_manifest_of_the_originals_is_accepted(
+    path: Path, kubectl: Kubectl, crds: None, kube_batch: None
+) -> None:
+    applied = kubectl("apply", "-f", str(path)).stdout.splitlines()
+    assert len(applied) == len(documents(path))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_example_is_accepted(path: Path, kubectl: Kubectl, crds: None) -> None:
+    applied = kubectl("apply", "-f", str(path)).stdout.splitlines()
+    assert len(applied) == len(documents(path))
+
+
+def test_kubectl_explain_describes_our_fields(kubectl: Kubectl, crds: None) -> None:
+    told = kubectl("explain", "pytorchtrainingjob.spec.elastic").stdout
+    assert "The number of replicas may change while the job runs." in told
+    for field, sentence in (
+        ("minReplicas", "The fewest replicas the job can work with; never changes."),
+        ("expectedReplicas", "How many replicas there should be now; may change at any time."),
+    ):
+        assert field in told
+        assert sentence in " ".join(told.split())
+
+
+STATUSES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "TaskSet": (
+        {"state": "Running", "phase": "TaskSetAttemptRunning", "totalRetriedCount": 2},
+        ["Running", "TaskSetAttemptRunning", "2"],
+    ),
+    "Queue": ({"pods": {"running": 3, "pending": 4}}, ["false", "3", "4"]),
+    "PodGroup": ({"running": 2}, ["2"]),
+}
+JOB_STATUS: tuple[dict[str, Any], list[str]] = (
+    {"phase": "Running", "ready": "2/4", "restarts": 3},
+    ["Running", "2/4", "3"],
+)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_kubectl_get_shows_the_columns(kind: Kind, kubectl: Kubectl, crds: None) -> None:
+    manifest = example_of(kind)
+    status, shown = STATUSES.get(kind.name, JOB_STATUS)
+    kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+    target = f"{kind.plural}.{kind.group}/{manifest['metadata']['name']}"
+    patch = json.dumps({"status": status})
+    kubectl("patch", target, "--subresource=status", "--type=merge", "-p", patch)
+    header, row = kubectl("get", target).stdout.splitlines()
+    assert header.split() == ["NAME", *(column.name.upper() for column in kind.columns)]
+    for word in shown:
+        assert word in row.split(), row
+    assert kubectl("get", f"{kind.short_name}.{kind.group}", "--no-headers").stdout
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.scale], ids=lambda kind: kind.name)
+def test_kubectl_scale_sets_the_expected_replicas(kind: Kind, kubectl: Kubectl, crds: None) -> None:
+    elastic = next(
+        m
+        for m in valid_manifests()
+        if m["kind"] == kind.name and m["spec"].get("elastic", {}).get("enabled")
+    )
+    most = elastic["spec"]["elastic"]["maxReplicas"]
+    kubectl("apply", "-f", "-", stdin=json.dumps(elastic))
+    target = f"{kind.plural}.{kind.group}/{elastic['metadata']['name']}"
+    kubectl("scale", target, f"--replicas={most}")
+    told = kubectl("get", target, "-o", "jsonpath={.spec.elastic.expectedReplicas}").stdout
+    assert told == str(most)
+    refused = kubectl("scale", target, f"--replicas={most + 1}", check=False)
+    assert refused.returncode != 0
+    assert f"expectedReplicas is {most + 1}; must be from" in refused.stderr

@@ -1,0 +1,294 @@
+"""What a job comes down to: roles, names, services, gangs, variables, advice."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from manifests import EXAMPLES, ORIGINALS, ROOT, documents
+
+from jobyard.api.genericjob import GenericJob
+from jobyard.api.kinds import KINDS
+from jobyard.manifest.checking import Checked, checked
+from jobyard.manifest.reading import Document, read
+from jobyard.plan.description import Description
+from jobyard.plan.lowering import described
+from jobyard.plan.naming import pod_names
+from jobyard.plan.quantity import Quantity
+from jobyard.plan.sharing import shares
+from jobyard.plan.supporting import supporting_objects
+from jobyard.plan.variables import Facts, UnresolvedVariableError, replaced
+from jobyard.schema.finding import dotted, is_error
+
+DNS_LABEL_LENGTH_MAX = 63
+
+
+def check(text: str) -> Checked:
+    (document,) = read(text, "job.yaml")
+    return checked(document)
+
+
+def copied(document: Document) -> Document:
+    """A document whose value a test may change; the shared one stays as it is."""
+    return msgspec.structs.replace(document, value=copy.deepcopy(document.value))
+
+
+def lowered(path: str) -> Description:
+    (result,) = [r for r in map(checked, documents(ROOT / path)) if r.kind]
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    return description
+
+
+def names(description: Description) -> list[str]:
+    return [name for _, _, name in pod_names(description)]
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        (
+            "tests/originals/genericjob-rules.yaml",
+            [f"generic-example-worker-{n}" for n in range(4)],
+        ),
+        (
+            "tests/originals/mpijob.yaml",
+            ["mpi-example-launcher", *(f"mpi-example-worker-{n}" for n in range(5))],
+        ),
+        (
+            "tests/originals/colossalaijob.yaml",
+            ["colossalai-example-launcher", *(f"colossalai-example-worker-{n}" for n in (0, 1))],
+        ),
+        (
+            "examples/beamjob/flink.yaml",
+            [
+                "beam-flink-flinkcluster-jobmanager-0",
+                "beam-flink-flinkcluster-taskmanager-0",
+                "beam-flink-flinkcluster-taskmanager-1",
+            ],
+        ),
+    ],
+)
+def test_pods_are_named_after_job_type_and_rank(path: str, want: list[str]) -> None:
+    assert names(lowered(path)) == want
+
+
+@pytest.mark.parametrize("path", [*ORIGINALS, *EXAMPLES], ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_every_job_has_a_description_with_possible_names(path: Path) -> None:
+    for result in map(checked, documents(path)):
+        if result.kind is None or result.kind.name in ("Queue", "PodGroup"):
+            continue
+        description = described(result.kind, result.value)
+        assert description is not None
+        found = names(description)
+        assert len(set(found)) == len(found) == description.replicas
+        assert max(map(len, found)) <= DNS_LABEL_LENGTH_MAX
+        assert all(role.main_container for role in description.roles)
+
+
+def test_every_kind_with_replicas_has_a_lowering() -> None:
+    without = {"Queue", "PodGroup"}
+    shown = {
+        result.kind.name
+        for path in (*ORIGINALS, *EXAMPLES)
+        for result in map(checked, documents(path))
+        if result.kind and described(result.kind, result.value)
+    }
+    assert shown == {kind.name for kind in KINDS} - without
+
+
+def test_a_service_per_replica_is_headless_unless_it_maps_ports() -> None:
+    text = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: ring, namespace: lab}
+spec:
+  service: {ports: [{name: http, port: 80, targetPort: 8080}]}
+  replicaSpecs:
+  - {type: worker, replicas: 2, template: {spec: {containers: [{name: main, image: i}]}}}
+"""
+    result = check(text)
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    mapped = list(supporting_objects(description))
+    assert [o["metadata"]["name"] for o in mapped] == ["ring-worker-0", "ring-worker-1"]
+    assert [o["metadata"]["namespace"] for o in mapped] == ["lab", "lab"]
+    assert "clusterIP" not in mapped[0]["spec"]
+    assert mapped[1]["spec"]["selector"] == {"genericjob-replica": "ring-worker-1"}
+    plain = msgspec.structs.replace(description, ports=({"name": "http", "port": 80},))
+    assert [o["spec"]["clusterIP"] for o in supporting_objects(plain)] == ["None", "None"]
+
+
+def test_a_gang_is_all_replicas_with_their_roles() -> None:
+    description = lowered("examples/genericjob/queue.yaml")
+    (group,) = supporting_objects(description)
+    assert group["spec"] == {
+        "queue": "default",
+        "priority": 50,
+        "minMember": 3,
+        "roles": [{"name": "master", "minMember": 1}, {"name": "worker", "minMember": 2}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("total", "weights", "want"),
+    [
+        (1, (1, 1), (1, 0)),
+        (2, (1, 3), (1, 1)),
+        (4, (1, 3), (1, 3)),
+        (5, (1, 1), (3, 2)),
+        (7, (1, 1, 1), (3, 2, 2)),
+        (1, (1, 1000), (1, 0)),
+    ],
+)
+def test_replicas_are_shared_by_largest_remainder(
+    total: int, weights: tuple[int, ...], want: tuple[int, ...]
+) -> None:
+    assert shares(total, weights) == want
+
+
+@given(st.integers(1, 5000), st.lists(st.integers(1, 1000), min_size=1, max_size=16).map(tuple))
+def test_shares_add_up_and_the_first_never_goes_without(
+    total: int, weights: tuple[int, ...]
+) -> None:
+    found = shares(total, weights)
+    assert sum(found) == total
+    assert found[0] >= 1
+    assert min(found) >= 0
+
+
+FACTS = Facts("train", {"worker": 4, "ps": 1}, {"http": 2222})
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("$(type)-$(rank)", "worker-3"),
+        ("$(replicas[ps]) $(replicas[worker])", "1 4"),
+        ("$(service.worker[0].host):$(service.port[http])", "train-worker-0:2222"),
+        ("$$(rank) stays, $(rank) goes", "$$(rank) stays, 3 goes"),
+        ("$$$(rank)", "$$3"),
+        ("$(NAME) $(HOME", "$(NAME) $(HOME"),
+        ("$()", "$()"),
+    ],
+)
+def test_variables_are_replaced(text: str, want: str) -> None:
+    assert replaced(text, FACTS, "worker", 3) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "told"),
+    [
+        ("$(replicas[nobody])", FACTS, "there is no replica type nobody; the job has worker, ps"),
+        ("$(service.worker[4].host)", FACTS, "worker has the ranks 0 to 3, 4 is not one"),
+        ("$(service.worker[x].host)", FACTS, "worker has the ranks 0 to 3, x is not one"),
+        ("$(service.port[ssh])", FACTS, "no service port is named ssh; add it to"),
+        (
+            "$(service.port[http])",
+            Facts("train", {"worker": 1}, None),
+            "the job has no spec.service; add service.ports with a port named http",
+        ),
+    ],
+)
+def test_a_variable_that_names_nothing_says_what_to_add(text: str, facts: Facts, told: str) -> None:
+    with pytest.raises(UnresolvedVariableError, match=re.escape(told)):
+        replaced(text, facts, "worker", 0)
+
+
+@given(st.text(), st.integers(0, 10))
+def test_any_text_is_replaced_or_refused_with_words(text: str, rank: int) -> None:
+    with contextlib.suppress(UnresolvedVariableError):
+        assert isinstance(replaced(text, FACTS, "worker", rank), str)
+
+
+def test_the_originals_tf_config_is_told_to_add_a_port_named_http() -> None:
+    (document,) = documents(ROOT / "tests/originals/genericjob-tf-config.yaml")
+    (finding,) = checked(document).findings
+    assert is_error(finding)
+    assert dotted(finding.path).endswith("containers[0].env[0].value")
+    assert "container tensorflow" in finding.text
+    assert "add service.ports with a port named http" in finding.text
+
+
+def test_with_the_service_added_the_tf_config_is_json() -> None:
+    document = copied(*documents(ROOT / "tests/originals/genericjob-tf-config.yaml"))
+    document.value["spec"]["service"] = {"ports": [{"name": "http", "port": 2222}]}
+    result = checked(document)
+    assert not result.findings
+    job = msgspec.convert(result.value, GenericJob)
+    value = job.spec.replica_specs[0].template["spec"]["containers"][0]["env"][0]["value"]
+    config = msgspec.json.decode(replaced(value, Facts.of(job), "worker", 2))
+    assert config["task"] == {"type": "worker", "index": 2}
+    assert config["cluster"]["worker"][3] == "generic-example-worker-3:2222"
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [("500m", 1), ("1Ki", "1025"), ("1e3", "1Ki"), ("999M", "1Gi"), ("-1", 0), ("1n", "1u")],
+)
+def test_quantities_compare_by_amount(smaller: str | int, larger: str | int) -> None:
+    assert Quantity.of(smaller) < Quantity.of(larger)
+
+
+def job(container: str, extra: str = "") -> str:
+    return f"""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {{name: train}}
+spec:
+  replicaSpecs:
+  - type: worker
+    template:
+      spec:
+        {extra}
+        containers:
+        - {container}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "told"),
+    [
+        (job("{name: main}"), "image", "is missing: Kubernetes refuses such a pod"),
+        (
+            job("{name: main, image: i}", "restartPolicy: OnFailure"),
+            "restartPolicy",
+            "has no effect",
+        ),
+        (
+            job("{name: main, image: i, resources: {requests: {cpu: 2}, limits: {cpu: 500m}}}"),
+            "resources.limits.cpu",
+            "is 500m, below the request of 2",
+        ),
+        (
+            job("{name: main, image: i, volumeMounts: [{name: data, mountPath: /data}]}"),
+            "volumeMounts[0].name",
+            "names the volume data, which is not among the pod's volumes: it has none",
+        ),
+    ],
+)
+def test_what_a_pod_would_be_refused_for_is_a_warning(text: str, path: str, told: str) -> None:
+    (finding,) = check(text).findings
+    assert not is_error(finding)
+    assert dotted(finding.path).endswith(path)
+    assert told in finding.text
+
+
+def test_a_command_that_sshd_replaces_is_a_warning() -> None:
+    document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
+    container: dict[str, Any] = document.value["spec"]["worker"]["template"]["spec"]["containers"][
+        0
+    ]
+    container["command"] = ["sleep", "1"]
+    (finding,) = checked(document).findings
+    assert dotted(finding.path) == "spec.worker.template.spec.containers[0].command"
+    assert finding.text == "has no effect: it is replaced by sshd"
