@@ -25,18 +25,29 @@ class Verdict(msgspec.Struct, frozen=True):
 def admitted(obj: dict[str, Any], schema: Node, old: dict[str, Any] | None = None) -> Verdict:
     """Looks at an object that is created, or that takes the place of `old`.
 
-    As on an API server, a status in the manifest is dropped: it has a door of its own.
+    As on an API server, a status in the manifest is dropped: it has a door of its own. Only
+    the old object's status counts, for rules that ask how far the job has come.
     """
     unknown: list[Path] = []
-    body = {k: v for k, v in obj.items() if k not in ("metadata", "status", "apiVersion", "kind")}
-    value = settled(body, schema, (), unknown)
-    metadata = obj.get("metadata")
-    found = _metadata(metadata, value, unknown, is_update=old is not None)
-    found += _body_faults(value, schema, old)
+    value = settled(_body(obj, "status"), schema, (), unknown)
+    before = _stored(old, schema) if old is not None else None
+    found = _metadata(obj.get("metadata"), value, unknown, is_update=old is not None)
+    found += _body_faults(value, schema, before)
     if not found and schema.rules:
-        found += rule_faults(_visible(value), schema.rules, (), _visible(old) if old else None)
+        seen = _visible(before) if before is not None else None
+        found += rule_faults(_visible(value), schema.rules, (), seen)
     stored = {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | value
     return Verdict(stored, tuple(found), tuple(unknown))
+
+
+def _body(obj: dict[str, Any], *left_out: str) -> dict[str, Any]:
+    skipped = ("apiVersion", "kind", "metadata", *left_out)
+    return {name: item for name, item in obj.items() if name not in skipped}
+
+
+def _stored(old: dict[str, Any], schema: Node) -> dict[str, Any]:
+    """The old object as the API server keeps it, defaults filled in, whatever file it is from."""
+    return {**settled(_body(old), schema, (), []), "metadata": old.get("metadata")}
 
 
 def _metadata(
@@ -58,8 +69,7 @@ def _metadata(
 def _body_faults(value: dict[str, Any], schema: Node, old: Any) -> list[Finding]:
     """All but the root's own rules, which wait until the metadata is known to be right."""
     without_rules = msgspec.structs.replace(schema, rules=_NO_RULES)
-    body = {name: item for name, item in value.items() if name != "metadata"}
-    return faults(body, without_rules, (), old)
+    return faults(_body(value), without_rules, (), old)
 
 
 _NO_RULES: tuple[CompiledRule, ...] = ()

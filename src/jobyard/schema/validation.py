@@ -59,9 +59,7 @@ def type_of(value: Any) -> str:
             return "null"
         case bool():
             return "boolean"
-        case int():
-            return "integer"
-        case float():
+        case int() | float():
             return "integer" if _is_json_integer(value) else "number"
         case str():
             return "string"
@@ -72,7 +70,13 @@ def type_of(value: Any) -> str:
 
 
 def _is_json_integer(value: float) -> bool:
-    # Past 2^53 a float can't tell neighbours apart, and Kubernetes takes it for a number.
+    """Whether Kubernetes takes a number for a whole one.
+
+    What doesn't fit into 64 bits becomes a float there, and past 2^53 a float can't tell
+    neighbours apart.
+    """
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
     return value.is_integer() and abs(value) < 2**53
 
 
