@@ -18,6 +18,10 @@ from rig.plane import ControlPlane
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import Kind, kind_of
+from jobyard.cli.printing import as_yaml
+from jobyard.manifest.checking import checked
+from jobyard.manifest.reading import read
+from jobyard.manifest.spelling import respelled
 from jobyard.schema.admission import Verdict, admitted
 
 MUTATIONS = 20_000
@@ -61,7 +65,7 @@ def url(kind: Kind, namespace: str) -> str:
     return f"/apis/{kind.api_version}{place}/{kind.plural}"
 
 
-def disagreement(manifest: dict[str, Any], verdict: Verdict, answer: Answer) -> str | None:
+def disagreement(verdict: Verdict, answer: Answer) -> str | None:
     taken = answer.status == 201
     if answer.status >= 500:
         return f"the API server failed: {answer.text}"
@@ -74,6 +78,17 @@ def disagreement(manifest: dict[str, Any], verdict: Verdict, answer: Answer) -> 
         if theirs != ours:
             return f"unknown fields: offline {sorted(ours)}, API server {sorted(theirs)}"
     return None
+
+
+def loss(manifest: dict[str, Any], kind: Kind, verdict: Verdict) -> str | None:
+    """What of the verdict is lost on the way through a YAML file and `validate`'s checks."""
+    (document,) = read(as_yaml(manifest), "job.yaml")
+    if document.value != manifest:
+        return f"read back from YAML as {document.value}"
+    if respelled(manifest, kind)[1]:
+        return None
+    lost = set(verdict.errors) - set(checked(document).findings)
+    return f"validate does not tell {lost}" if lost else None
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -96,7 +111,8 @@ def test_offline_and_api_server_agree_on_random_mutations(
                         body=manifest,
                         query={"dryRun": "All", "fieldValidation": "Warn"},
                     )
-                told = disagreement(manifest, admitted(manifest, schema_node(kind)), answer)
+                verdict = admitted(manifest, schema_node(kind))
+                told = disagreement(verdict, answer) or loss(manifest, kind, verdict)
                 return told and f"{told}\nmanifest: {manifest}"
 
             return [told for told in await asyncio.gather(*map(one, drawn)) if told]

@@ -78,7 +78,7 @@ def test_every_example_is_accepted(path: Path, kubectl: Kubectl, crds: None) -> 
 
 def test_kubectl_explain_describes_our_fields(kubectl: Kubectl, crds: None) -> None:
     told = kubectl("explain", "pytorchtrainingjob.spec.elastic").stdout
-    assert "The number of replicas may change while the job runs." in told
+    assert "Lets the number of replicas change while the job runs" in told
     for field, sentence in (
         ("minReplicas", "The fewest replicas the job can work with; never changes."),
         ("expectedReplicas", "How many replicas there should be now; may change at any time."),

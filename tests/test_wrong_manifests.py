@@ -28,8 +28,11 @@ REFUSED = (400, 422)
 # Checks and answers as for a real request, but nothing is stored.
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Warn"}
 
-BASES = [pytest.param(table.base, id=f"{kind}, {table.title}")
-         for table in TABLES for kind in [table.base["kind"]]]
+BASES = [
+    pytest.param(table.base, id=f"{kind}, {table.title}")
+    for table in TABLES
+    for kind in [table.base["kind"]]
+]
 ROWS = [
     pytest.param(table.base, row, id=f"{table.base['kind']}, {table.title}: {row.title}")
     for table in TABLES
@@ -56,9 +59,7 @@ async def dry_create(api: ApiCaller, namespace: str, manifest: Manifest) -> Answ
     return await api.request("POST", url(manifest, namespace), body=manifest, query=DRY_RUN)
 
 
-async def dry_update(
-    api: ApiCaller, namespace: str, before: Manifest, after: Manifest
-) -> Answer:
+async def dry_update(api: ApiCaller, namespace: str, before: Manifest, after: Manifest) -> Answer:
     """Creates `before` for real, under a name of its own, and tries to change it."""
     name = namespaces.fresh_name(before["metadata"]["name"])
     place = url(before, namespace)
@@ -166,6 +167,7 @@ def test_every_kind_has_enough_rows() -> None:
 
 
 def test_every_row_has_a_sentence_of_its_own() -> None:
-    titles = Counter((table.base["kind"], table.title, row.title)
-                     for table in TABLES for row in table.rows)
+    titles = Counter(
+        (table.base["kind"], table.title, row.title) for table in TABLES for row in table.rows
+    )
     assert not [title for title, times in titles.items() if times > 1]

@@ -96,13 +96,13 @@ TABLES = (
                 "a success rule that names a missing type",
                 put("spec.successRules[0]", {"chief": [0]}),
                 "spec.successRules",
-                'the types of this job are ["master", "worker"]',
+                "the types of this job are master, worker",
             ),
             Wrong(
                 "a failure rule that names a missing type",
                 put("spec.failureRules[0]", {"worker": [0], "chief": [0]}),
                 "spec.failureRules",
-                'the types of this job are ["master", "worker"]',
+                "the types of this job are master, worker",
             ),
             Wrong(
                 "a success rule that names a missing rank",
@@ -249,8 +249,10 @@ TABLES = (
                 "half a processor as a number",
                 put("spec.replicaSpecs[1].template.spec.containers[0].resources.limits.cpu", 0.5),
                 "spec.replicaSpecs[1].template.spec.containers[0].resources.limits.cpu",
-                of_type("integer,string", 'is 0.5; a quantity is a whole number or a string: write'
-                        ' "500m"'),
+                of_type(
+                    "integer,string",
+                    'is 0.5; a quantity is a whole number or a string: write "500m"',
+                ),
             ),
             Wrong(
                 "a quantity with a suffix that there is not",
@@ -265,7 +267,7 @@ TABLES = (
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "chief"),
                 "spec.runMode.debug.replicaSpecs",
-                'type chief is not one of this job: it has ["master", "worker"]',
+                "type chief is not one of this job: it has master, worker",
             ),
             Wrong(
                 "a debug override twice for a type",
@@ -277,7 +279,7 @@ TABLES = (
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "chief"),
                 "spec.runMode.pause.resumeSpecs",
-                'type chief is not one of this job: it has ["master", "worker"]',
+                "type chief is not one of this job: it has master, worker",
             ),
             Wrong(
                 "a resume override twice for a type",

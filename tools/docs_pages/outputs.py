@@ -3,7 +3,7 @@
 In a Markdown file, a comment names the command whose output stands in the block below it:
 `output of: jobyard explain`, with `| head -N` behind it if the first lines are enough.
 `cat` is known too, and `file: PATH` puts in a file as it is. What kubectl prints needs a
-cluster: those blocks stay as they are here, and a test compares them with a real one.
+cluster: those blocks stay as they are unless the caller brings a kubectl, as the tests do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -27,20 +27,28 @@ _MARK = re.compile(r"^<!-- (?:output of|file): ", re.MULTILINE)
 _HEAD = re.compile(r" \| head -(\d+)$")
 
 
+# Takes kubectl's arguments and gives what it printed.
+Kubectl = Callable[[list[str]], str]
+
+
 class BadMarkError(Exception):
     """A comment that asks for something that can't be put there."""
 
 
-def refreshed(text: str, root: Path) -> str:
+def refreshed(text: str, root: Path, kubectl: Kubectl | None = None) -> str:
     """The Markdown with every marked block as it would come out now."""
 
     def block(found: re.Match[str]) -> str:
         whole, start = found[0], found.start("content") - found.start()
-        content = found["content"]
+        words = found["words"]
         if found["what"] == "file":
-            content = (root / found["words"]).read_text()
-        elif not found["words"].startswith("kubectl "):
-            content = transcript(found["words"], root)
+            content = (root / words).read_text()
+        elif not words.startswith("kubectl "):
+            content = transcript(words, root)
+        elif kubectl is not None:
+            content = _typed(words, kubectl(shlex.split(words)[1:]))
+        else:
+            content = found["content"]
         return f"{whole[:start]}{content}```"
 
     if len(_MARK.findall(text)) != len(_BLOCK.findall(text)):
@@ -48,21 +56,18 @@ def refreshed(text: str, root: Path) -> str:
     return _BLOCK.sub(block, text)
 
 
-def kubectl_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The blocks that kubectl made: its command line, and what it printed."""
-    for found in _BLOCK.finditer(text):
-        if found["what"] == "output of" and found["words"].startswith("kubectl "):
-            yield found["words"], found["content"].partition("\n")[2]
-
-
 def transcript(command: str, root: Path) -> str:
     """The command line as typed, and what came of it, without colours."""
-    line = _HEAD.sub("", command)
-    lines = output(line, root).rstrip().split("\n")
+    printed = output(_HEAD.sub("", command), root)
     head = _HEAD.search(command)
     if head:
-        lines = lines[: int(head[1])]
-    return "\n".join([f"$ {command}", *(text.rstrip() for text in lines)]) + "\n"
+        printed = "\n".join(printed.split("\n")[: int(head[1])])
+    return _typed(command, printed)
+
+
+def _typed(command: str, printed: str) -> str:
+    lines = [line.rstrip() for line in printed.rstrip().split("\n")]
+    return "\n".join([f"$ {command}", *lines]) + "\n"
 
 
 def output(command: str, folder: Path, *, color: bool = False) -> str:

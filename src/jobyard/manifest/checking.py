@@ -24,7 +24,7 @@ from jobyard.schema.finding import Finding, Path, dotted, enumerated, error, is_
 from jobyard.schema.node import EMPTY, Node
 from jobyard.schema.objectmeta import object_meta
 from jobyard.schema.validation import type_of
-from jobyard.schema.wording import suggestion
+from jobyard.schema.wording import noun, suggestion
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -53,7 +53,9 @@ def checked(document: Document, old: dict[str, Any] | None = None) -> Checked:
     """Looks at one document; `old` is the object it would take the place of."""
     manifest = document.value
     if not isinstance(manifest, dict):
-        text = f"is {type_of(manifest)}; a document must be a mapping with apiVersion and kind"
+        text = (
+            f"is {noun(type_of(manifest))}; a document must be a mapping with apiVersion and kind"
+        )
         return Checked(document, None, (error((), text),), {})
     missing = _header_faults(manifest)
     if missing:

@@ -11,7 +11,7 @@ from jobyard.schema.node import CompiledRule, Node
 from jobyard.schema.objectmeta import expected_name, metadata_faults, object_meta
 from jobyard.schema.settling import settled
 from jobyard.schema.validation import faults, rule_faults, type_of
-from jobyard.schema.wording import missing
+from jobyard.schema.wording import missing, noun
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ def _metadata(
 ) -> list[Finding]:
     """Faults of the metadata; what is kept of it goes into `value`."""
     if not isinstance(metadata, dict):
-        text = f"is {type_of(metadata)}; must be a mapping with at least a name"
+        text = f"is {noun(type_of(metadata))}; must be a mapping with at least a name"
         return [error(("metadata",), text if metadata is not None else missing(None))]
     kept = settled(metadata, object_meta(), ("metadata",), unknown)
     value["metadata"] = kept

@@ -106,7 +106,8 @@ def _annotated(info: inspect.Metadata) -> JSONSchema:
     out = _core(core) if core else _schema(info.type)
     description = (info.extra_json_schema or {}).get("description")
     if description:
-        out = {"description": description, **out}
+        # The field's own sentence says more than the one at its type.
+        out = {"description": description} | out | {"description": description}
     if "date_time" in extra:
         out["format"] = "date-time"
     if "listed_by" in extra:

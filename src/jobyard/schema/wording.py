@@ -35,13 +35,14 @@ def wrong_type(value: Any, found: str, node: Node) -> str:
         return f"is {shown(value)}; a quantity is a whole number or a string{_as_quantity(value)}"
     wanted = enumerated(_NOUNS[kind] for kind in node.types)
     if node.types == ("string",) and found in ("integer", "number", "boolean"):
-        return f'is {shown(value)}, {_noun(found)}; must be a string: write "{shown(value)}"'
+        return f'is {shown(value)}, {noun(found)}; must be a string: write "{shown(value)}"'
     if node.types == ("array",) and found == "string":
         return f"is the string {shown(value)}; must be a list: write [{shown(value)}]"
-    return f"is {_noun(found)}; must be {wanted}"
+    return f"is {noun(found)}; must be {wanted}"
 
 
-def _noun(kind: str) -> str:
+def noun(kind: str) -> str:
+    """A JSON type in words."""
     return "a truth value" if kind == "boolean" else _NOUNS[kind]
 
 

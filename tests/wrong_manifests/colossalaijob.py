@@ -1,0 +1,258 @@
+"""ColossalAIJob: its two shapes, and what the launcher and the workers need."""
+
+from wrong_manifests.edits import drop, put, turn_around
+from wrong_manifests.wrong import (
+    DNS_1035,
+    ELASTIC,
+    HELD,
+    NEVER,
+    SAME_TYPES,
+    Table,
+    Wrong,
+    at_least,
+    at_most,
+    characters_at_least,
+    manifest,
+    matching,
+    of_type,
+    one_of,
+    required,
+)
+
+WORKER_SHAPE = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: ColossalAIJob
+metadata: {name: gpt}
+spec:
+  ssh: {authMountPath: /root/.ssh, sshdPath: /usr/sbin/sshd}
+  launcher:
+    image: colossalai
+    workingDir: /workspace
+    env: [{name: DEPTH, value: "18"}]
+    resources: {limits: {cpu: "1"}}
+  worker:
+    replicas: 2
+    procPerWorker: 2
+    command: [train.py]
+    template:
+      spec:
+        containers:
+          - name: worker
+            image: colossalai
+            volumeMounts: [{name: data, mountPath: /data}]
+        volumes: [{name: data, emptyDir: {}}]
+  runMode:
+    debug: {enabled: false, replicaSpecs: [{type: launcher}]}
+    pause: {enabled: false, resumeSpecs: [{type: launcher, command: [train.py]}]}
+  scheduler: {t9kScheduler: {priority: 50}}
+""")
+
+REPLICA_SHAPE = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: ColossalAIJob
+metadata: {name: gpt}
+spec:
+  torchConfig: {procPerWorker: 2, script: [train.py]}
+  replicaSpecs:
+    - type: launcher
+      template: {spec: {containers: [{name: launcher, image: colossalai}]}}
+    - type: worker
+      replicas: 2
+      template: {spec: {containers: [{name: worker, image: colossalai}]}}
+  runMode: {pause: {enabled: true}}
+""")
+
+_MIXED = "use either worker and launcher, or torchConfig and replicaSpecs"
+_NEITHER = "a ColossalAIJob needs either worker, or torchConfig with replicaSpecs"
+_KEYS = "no volume may be mounted at ssh.authMountPath (/root/.ssh if absent)"
+
+TABLES = (
+    Table(
+        "worker",
+        WORKER_SHAPE,
+        (
+            Wrong(
+                "no container is named worker",
+                put("spec.worker.template.spec.containers[0].name", "main"),
+                "spec.worker.template.spec.containers",
+                "the containers are named main; one must be named worker",
+            ),
+            Wrong(
+                "both shapes mixed",
+                put("spec.torchConfig", {"script": ["train.py"]}),
+                "spec",
+                _MIXED,
+            ),
+            Wrong("neither shape", put("spec", {}), "spec", _NEITHER),
+            Wrong("a launcher without workers", drop("spec.worker"), "spec", _NEITHER),
+            # The launcher of this shape has no template to take an image from.
+            Wrong("workers without a launcher", drop("spec.launcher"), "spec", "launcher"),
+            Wrong(
+                "a launcher without an image",
+                drop("spec.launcher.image"),
+                "spec.launcher.image",
+                required("The launcher's image."),
+            ),
+            Wrong(
+                "a launcher with an empty image",
+                put("spec.launcher.image", ""),
+                "spec.launcher.image",
+                characters_at_least(1),
+            ),
+            Wrong(
+                "a number where a string is wanted",
+                put("spec.launcher.env[0].value", 18),
+                "spec.launcher.env[0].value",
+                of_type("string", 'is 18, a whole number; must be a string: write "18"'),
+            ),
+            Wrong(
+                "half a processor as a number",
+                put("spec.launcher.resources.limits.cpu", 0.5),
+                "spec.launcher.resources.limits.cpu",
+                of_type("integer,string", 'write "500m"'),
+            ),
+            Wrong(
+                "workers without processes",
+                put("spec.worker.procPerWorker", 0),
+                "spec.worker.procPerWorker",
+                at_least(1),
+            ),
+            Wrong(
+                "more than 5000 workers",
+                put("spec.worker.replicas", 5001),
+                "spec.worker.replicas",
+                at_most(5000),
+            ),
+            Wrong(
+                "a path of sshd that is not absolute",
+                put("spec.ssh.sshdPath", "sshd"),
+                "spec.ssh.sshdPath",
+                matching("must be an absolute path, beginning with /"),
+            ),
+            Wrong(
+                "a volume where the keys appear",
+                put(
+                    "spec.worker.template.spec.containers[0].volumeMounts[0].mountPath",
+                    "/root/.ssh",
+                ),
+                "spec.worker.template.spec.containers",
+                _KEYS,
+            ),
+            Wrong(
+                "an elastic ColossalAIJob",
+                put("spec.elastic", ELASTIC),
+                "spec.elastic",
+                "a ColossalAIJob has no elastic mode; remove spec.elastic",
+            ),
+            Wrong(
+                "a debug override of a type that is not there",
+                put("spec.runMode.debug.replicaSpecs[0].type", "master"),
+                "spec.runMode.debug.replicaSpecs",
+                "type master is not one of this job: it has launcher, worker",
+            ),
+            Wrong(
+                "a resume override of a type that is not there",
+                put("spec.runMode.pause.resumeSpecs[0].type", "master"),
+                "spec.runMode.pause.resumeSpecs",
+                "type master is not one of this job: it has launcher, worker",
+            ),
+            Wrong(
+                "a priority of 101",
+                put("spec.scheduler.t9kScheduler.priority", 101),
+                "spec.scheduler.t9kScheduler.priority",
+                at_most(100),
+            ),
+            # The message has to name the pod and its length, as it does for workers.
+            Wrong(
+                "a name with which the launcher's would be too long",
+                put("metadata.name", "g" * 55),
+                "metadata",
+                f"pod {'g' * 55}-launcher would have a name of 64 characters; at most 63",
+            ),
+            Wrong(
+                "a name with which a worker's would be too long",
+                (put("metadata.name", "g" * 54), put("spec.worker.replicas", 11)),
+                "metadata",
+                f"pod {'g' * 54}-worker-10 would have a name of 64 characters; at most 63",
+            ),
+            Wrong(
+                "a name that begins with a digit",
+                put("metadata.name", "2b"),
+                "metadata",
+                DNS_1035,
+            ),
+            Wrong(
+                "the template of a running job changed",
+                put("spec.worker.template.spec.containers[0].image", "colossalai:2"),
+                "spec.worker",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "the launcher of a running job changed",
+                put("spec.launcher.image", "colossalai:2"),
+                "spec.launcher",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "the resume command changed",
+                put("spec.runMode.pause.resumeSpecs[0].command", ["eval.py"]),
+                "spec.runMode.pause.resumeSpecs",
+                NEVER,
+                update=True,
+            ),
+        ),
+    ),
+    Table(
+        "replicaSpecs",
+        REPLICA_SHAPE,
+        (
+            Wrong(
+                "both shapes mixed",
+                put("spec.launcher", {"image": "colossalai"}),
+                "spec",
+                _MIXED,
+            ),
+            Wrong("neither shape", drop("spec.replicaSpecs"), "spec", _NEITHER),
+            Wrong(
+                "two launchers",
+                put("spec.replicaSpecs[0].replicas", 2),
+                "spec.replicaSpecs",
+                "there is one launcher: its replicas must be 1",
+            ),
+            Wrong(
+                "no workers",
+                drop("spec.replicaSpecs[1]"),
+                "spec.replicaSpecs",
+                "one entry must be of type worker",
+            ),
+            Wrong(
+                "a type that there is not",
+                put("spec.replicaSpecs[0].type", "master"),
+                "spec.replicaSpecs[0].type",
+                one_of("launcher", "worker"),
+            ),
+            Wrong(
+                "no container is named worker",
+                put("spec.replicaSpecs[1].template.spec.containers[0].name", "main"),
+                "spec.replicaSpecs",
+                "must have a container named worker",
+            ),
+            Wrong(
+                "the types of a paused job in another order",
+                turn_around("spec.replicaSpecs"),
+                "spec.replicaSpecs",
+                SAME_TYPES,
+                update=True,
+            ),
+            Wrong(
+                "the launcher taken from a paused job",
+                drop("spec.replicaSpecs[0]"),
+                "spec.replicaSpecs",
+                SAME_TYPES,
+                update=True,
+            ),
+        ),
+    ),
+)

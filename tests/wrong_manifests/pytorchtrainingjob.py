@@ -1,0 +1,414 @@
+"""PyTorchTrainingJob: torchrun, elastic bounds, TensorBoard."""
+
+from wrong_manifests.edits import append, drop, put, turn_around
+from wrong_manifests.wrong import (
+    DNS_1035,
+    DNS_LABEL,
+    HELD,
+    NEVER,
+    SAME_TYPES,
+    Table,
+    Wrong,
+    at_least,
+    at_most,
+    characters_at_least,
+    items_at_least,
+    manifest,
+    matching,
+    of_type,
+    one_of,
+    required,
+)
+
+PLAIN = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: mnist}
+spec:
+  replicaSpecs:
+    - type: master
+      template: {spec: {containers: [{name: pytorch, image: torch, command: [python3, a.py]}]}}
+    - type: worker
+      replicas: 2
+      restartPolicy: ExitCode
+      template: {spec: {containers: [{name: pytorch, image: torch, command: [python3, a.py]}]}}
+  tensorboardSpec:
+    image: tensorboard
+    trainingLogFilesets: ["t9k://pvc/logs/mnist"]
+    resources: {limits: {cpu: 200m}}
+  runPolicy: {activeDeadlineSeconds: 3600, backoffLimit: 5, cleanUpPolicy: Unfinished}
+  runMode:
+    debug: {enabled: false, replicaSpecs: [{type: master}]}
+    pause: {enabled: false, resumeSpecs: [{type: worker, args: [--resume]}]}
+  scheduler: {t9kScheduler: {queue: default, priority: 50}}
+""")
+
+ELASTIC = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: mnist}
+spec:
+  replicaSpecs:
+    - type: node
+      scalingWeight: 2
+      template: {spec: {containers: [{name: pytorch, image: torch, args: [train.py]}]}}
+  torchrunConfig:
+    enabled: true
+    maxRestarts: 3
+    procPerNode: "4"
+    rdzvBackend: c10d
+    extraOptions: [--local_addr=localhost]
+  elastic: {enabled: true, minReplicas: 1, maxReplicas: 4, expectedReplicas: 2}
+""")
+
+PAUSED = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: mnist}
+spec:
+  replicaSpecs:
+    - type: master
+      template: {spec: {containers: [{name: pytorch, image: torch, command: [python3, a.py]}]}}
+    - type: worker
+      template: {spec: {containers: [{name: pytorch, image: torch, command: [python3, a.py]}]}}
+  runMode: {pause: {enabled: true}}
+""")
+
+_THREE_NUMBERS = "an elastic job needs minReplicas, maxReplicas and expectedReplicas"
+_ENDPOINT = "the etcd backends need --rdzv_endpoint in extraOptions"
+
+TABLES = (
+    Table(
+        "plain",
+        PLAIN,
+        (
+            Wrong(
+                "elastic without torchrun",
+                put("spec.elastic", ELASTIC["spec"]["elastic"]),
+                "spec.elastic",
+                "elastic mode needs torchrun: set torchrunConfig.enabled to true",
+            ),
+            Wrong(
+                "expectedReplicas without enabled",
+                put("spec.elastic", {"expectedReplicas": 2}),
+                "spec.elastic.expectedReplicas",
+                "expectedReplicas counts only in an elastic job: set elastic.enabled to true",
+            ),
+            Wrong(
+                "minReplicas above maxReplicas in a job that is not elastic yet",
+                put("spec.elastic", {"minReplicas": 4, "maxReplicas": 2}),
+                "spec.elastic.minReplicas",
+                "minReplicas is 4, maxReplicas is 2; the first must not be above the second",
+            ),
+            Wrong(
+                "minNodes above the number of replicas",
+                put("spec.torchrunConfig", {"enabled": True, "minNodes": 4}),
+                "spec.torchrunConfig.minNodes",
+                "minNodes is 4; must be at most 3, the number of replicas",
+            ),
+            Wrong(
+                "a restart policy that there is not",
+                put("spec.replicaSpecs[0].restartPolicy", "OnError"),
+                "spec.replicaSpecs[0].restartPolicy",
+                one_of("Always", "OnFailure", "Never", "ExitCode"),
+            ),
+            Wrong(
+                "a clean-up policy that there is not",
+                put("spec.runPolicy.cleanUpPolicy", "Running"),
+                "spec.runPolicy.cleanUpPolicy",
+                one_of("None", "All", "Unfinished"),
+            ),
+            Wrong(
+                "a deadline of zero seconds",
+                put("spec.runPolicy.activeDeadlineSeconds", 0),
+                "spec.runPolicy.activeDeadlineSeconds",
+                at_least(1),
+            ),
+            Wrong(
+                "fewer than no restarts",
+                put("spec.runPolicy.backoffLimit", -1),
+                "spec.runPolicy.backoffLimit",
+                at_least(0),
+            ),
+            Wrong(
+                "logs that are not in a volume",
+                put("spec.tensorboardSpec.trainingLogFilesets[0]", "/logs"),
+                "spec.tensorboardSpec.trainingLogFilesets[0]",
+                matching("must be t9k://pvc/<claim>/<path>"),
+            ),
+            Wrong(
+                "a TensorBoard without logs",
+                put("spec.tensorboardSpec.trainingLogFilesets", []),
+                "spec.tensorboardSpec.trainingLogFilesets",
+                items_at_least(1),
+            ),
+            Wrong(
+                "a TensorBoard without an image",
+                drop("spec.tensorboardSpec.image"),
+                "spec.tensorboardSpec.image",
+                required("The image that TensorBoard runs from."),
+            ),
+            Wrong(
+                "a TensorBoard with an empty image",
+                put("spec.tensorboardSpec.image", ""),
+                "spec.tensorboardSpec.image",
+                characters_at_least(1),
+            ),
+            Wrong(
+                "half a processor as a number",
+                put("spec.tensorboardSpec.resources.limits.cpu", 0.5),
+                "spec.tensorboardSpec.resources.limits.cpu",
+                of_type("integer,string", 'write "500m"'),
+            ),
+            Wrong(
+                "a type listed twice",
+                append("spec.replicaSpecs", PLAIN["spec"]["replicaSpecs"][1]),
+                "spec.replicaSpecs",
+                "type worker is listed more than once; put its replicas into one entry",
+            ),
+            Wrong(
+                "a type that is not a DNS label",
+                put("spec.replicaSpecs[1].type", "worker_1"),
+                "spec.replicaSpecs[1].type",
+                matching(DNS_LABEL),
+            ),
+            Wrong(
+                "more than 5000 replicas in all",
+                put("spec.replicaSpecs[1].replicas", 5000),
+                "spec.replicaSpecs",
+                "the job has 5001 replicas in all; at most 5000 are possible",
+            ),
+            Wrong(
+                "a debug override of a type that is not there",
+                put("spec.runMode.debug.replicaSpecs[0].type", "chief"),
+                "spec.runMode.debug.replicaSpecs",
+                "type chief is not one of this job: it has master, worker",
+            ),
+            Wrong(
+                "a resume override of a type that is not there",
+                put("spec.runMode.pause.resumeSpecs[0].type", "chief"),
+                "spec.runMode.pause.resumeSpecs",
+                "type chief is not one of this job: it has master, worker",
+            ),
+            Wrong(
+                "a priority of 101",
+                put("spec.scheduler.t9kScheduler.priority", 101),
+                "spec.scheduler.t9kScheduler.priority",
+                at_most(100),
+            ),
+            Wrong(
+                "a name with which a pod's would be too long",
+                (put("metadata.name", "m" * 55), drop("spec.tensorboardSpec")),
+                "metadata",
+                f"pod {'m' * 55}-master-0 would have a name of 64 characters; at most 63",
+            ),
+            # The message has to name the pod and its length, as it does for replicas.
+            Wrong(
+                "a name with which the TensorBoard's would be too long",
+                put("metadata.name", "m" * 52),
+                "metadata",
+                f"pod {'m' * 52}-tensorboard would have a name of 64 characters; at most 63",
+            ),
+            Wrong(
+                "a name that begins with a digit",
+                put("metadata.name", "8gpus"),
+                "metadata",
+                DNS_1035,
+            ),
+            Wrong(
+                "the template of a running job changed",
+                put("spec.replicaSpecs[1].template.spec.containers[0].image", "torch:2"),
+                "spec.replicaSpecs",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "torchrun added to a running job",
+                put("spec.torchrunConfig", {"enabled": True}),
+                "spec.torchrunConfig",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "the TensorBoard of a running job taken away",
+                drop("spec.tensorboardSpec"),
+                "spec.tensorboardSpec",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "the resume command changed",
+                put("spec.runMode.pause.resumeSpecs[0].args", ["--again"]),
+                "spec.runMode.pause.resumeSpecs",
+                NEVER,
+                update=True,
+            ),
+        ),
+    ),
+    Table(
+        "elastic",
+        ELASTIC,
+        (
+            # One fault: a range from 5 to 4 makes no sense, so nothing should be said of
+            # expectedReplicas until the bounds are right.
+            Wrong(
+                "minReplicas above maxReplicas",
+                put("spec.elastic.minReplicas", 5),
+                "spec.elastic.minReplicas",
+                "minReplicas is 5, maxReplicas is 4; the first must not be above the second",
+            ),
+            Wrong(
+                "expectedReplicas above maxReplicas",
+                put("spec.elastic.expectedReplicas", 5),
+                "spec.elastic.expectedReplicas",
+                "expectedReplicas is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
+            ),
+            Wrong(
+                "expectedReplicas below minReplicas",
+                (put("spec.elastic.minReplicas", 2), put("spec.elastic.expectedReplicas", 1)),
+                "spec.elastic.expectedReplicas",
+                "expectedReplicas is 1; must be from 2 to 4 (minReplicas to maxReplicas)",
+            ),
+            Wrong(
+                "no expectedReplicas",
+                drop("spec.elastic.expectedReplicas"),
+                "spec.elastic",
+                _THREE_NUMBERS,
+            ),
+            Wrong(
+                "no bounds", put("spec.elastic", {"enabled": True}), "spec.elastic", _THREE_NUMBERS
+            ),
+            Wrong(
+                "no replicas at the least",
+                put("spec.elastic.minReplicas", 0),
+                "spec.elastic.minReplicas",
+                at_least(1),
+            ),
+            Wrong(
+                "more than 5000 replicas at the most",
+                put("spec.elastic.maxReplicas", 5001),
+                "spec.elastic.maxReplicas",
+                at_most(5000),
+            ),
+            Wrong(
+                "expectedReplicas in a job that is no longer elastic",
+                put("spec.elastic.enabled", False),
+                "spec.elastic.expectedReplicas",
+                "expectedReplicas counts only in an elastic job: set elastic.enabled to true",
+            ),
+            Wrong(
+                "torchrun there but not enabled",
+                put("spec.torchrunConfig.enabled", False),
+                "spec.elastic",
+                "elastic mode needs torchrun: set torchrunConfig.enabled to true",
+            ),
+            Wrong(
+                "etcd without an endpoint",
+                put("spec.torchrunConfig.rdzvBackend", "etcd"),
+                "spec.torchrunConfig.extraOptions",
+                _ENDPOINT,
+            ),
+            Wrong(
+                "etcd-v2 without any options",
+                (
+                    put("spec.torchrunConfig.rdzvBackend", "etcd-v2"),
+                    drop("spec.torchrunConfig.extraOptions"),
+                ),
+                "spec.torchrunConfig.extraOptions",
+                _ENDPOINT,
+            ),
+            Wrong(
+                "a backend that there is not",
+                put("spec.torchrunConfig.rdzvBackend", "zookeeper"),
+                "spec.torchrunConfig.rdzvBackend",
+                one_of("c10d", "etcd", "etcd-v2"),
+            ),
+            Wrong(
+                "a number where a string is wanted",
+                put("spec.torchrunConfig.procPerNode", 4),
+                "spec.torchrunConfig.procPerNode",
+                of_type("string", 'is 4, a whole number; must be a string: write "4"'),
+            ),
+            Wrong(
+                "a word that is no number of processes",
+                put("spec.torchrunConfig.procPerNode", "all"),
+                "spec.torchrunConfig.procPerNode",
+                matching('must be a number such as "4", or gpu, cpu or auto'),
+            ),
+            Wrong(
+                "a weight of zero",
+                put("spec.replicaSpecs[0].scalingWeight", 0),
+                "spec.replicaSpecs[0].scalingWeight",
+                at_least(1),
+            ),
+            Wrong(
+                "a name too long for the pods that scaling can bring",
+                (put("metadata.name", "m" * 56), put("spec.elastic.maxReplicas", 11)),
+                "metadata",
+                f"pod {'m' * 56}-node-10 would have a name of 64 characters; at most 63",
+            ),
+            Wrong(
+                "the lower bound changed",
+                put("spec.elastic.minReplicas", 2),
+                "spec.elastic.minReplicas",
+                NEVER,
+                update=True,
+            ),
+            Wrong(
+                "the upper bound changed",
+                put("spec.elastic.maxReplicas", 8),
+                "spec.elastic.maxReplicas",
+                NEVER,
+                update=True,
+            ),
+            Wrong(
+                "scaled above the upper bound",
+                put("spec.elastic.expectedReplicas", 5),
+                "spec.elastic.expectedReplicas",
+                "expectedReplicas is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
+                update=True,
+            ),
+            Wrong(
+                "a running job made inelastic",
+                (put("spec.elastic.enabled", False), drop("spec.elastic.expectedReplicas")),
+                "spec.elastic.enabled",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "torchrun's options in a running job changed",
+                put("spec.torchrunConfig.maxRestarts", 4),
+                "spec.torchrunConfig",
+                HELD,
+                update=True,
+            ),
+        ),
+    ),
+    Table(
+        "paused",
+        PAUSED,
+        (
+            Wrong(
+                "the types of a paused job in another order",
+                turn_around("spec.replicaSpecs"),
+                "spec.replicaSpecs",
+                SAME_TYPES,
+                update=True,
+            ),
+            Wrong(
+                "a type of a paused job renamed",
+                put("spec.replicaSpecs[1].type", "node"),
+                "spec.replicaSpecs",
+                SAME_TYPES,
+                update=True,
+            ),
+            Wrong(
+                "a resume command added to a paused job",
+                put("spec.runMode.pause.resumeSpecs", [{"type": "worker", "args": ["--resume"]}]),
+                "spec.runMode.pause.resumeSpecs",
+                NEVER,
+                update=True,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,199 @@
+"""XGBoostTrainingJob: one master, and workers."""
+
+from wrong_manifests.edits import append, drop, put
+from wrong_manifests.wrong import (
+    DNS_1035,
+    ELASTIC,
+    HELD,
+    NEVER,
+    SAME_TYPES,
+    Table,
+    Wrong,
+    at_least,
+    at_most,
+    items_at_least,
+    manifest,
+    of_type,
+    one_of,
+    required,
+)
+
+RUNNING = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: XGBoostTrainingJob
+metadata: {name: iris}
+spec:
+  replicaSpecs:
+    - type: master
+      template: {spec: {containers: [{name: xgboost, image: xgb}]}}
+    - type: worker
+      replicas: 2
+      restartPolicy: ExitCode
+      template:
+        spec:
+          containers: [{name: xgboost, image: xgb, resources: {limits: {cpu: "1"}}}]
+  runPolicy: {activeDeadlineSeconds: 3600, cleanUpPolicy: All}
+  runMode:
+    debug: {enabled: false, replicaSpecs: [{type: master}]}
+    pause: {enabled: false, resumeSpecs: [{type: worker, args: [--resume]}]}
+  scheduler: {t9kScheduler: {priority: 50}}
+""")
+
+PAUSED = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: XGBoostTrainingJob
+metadata: {name: iris}
+spec:
+  replicaSpecs:
+    - type: master
+      template: {spec: {containers: [{name: xgboost, image: xgb}]}}
+  runMode: {pause: {enabled: true}}
+""")
+
+TABLES = (
+    Table(
+        "master and workers",
+        RUNNING,
+        (
+            Wrong(
+                "no master",
+                (drop("spec.replicaSpecs[0]"), drop("spec.runMode.debug")),
+                "spec.replicaSpecs",
+                "one entry must be of type master: it holds the tracker",
+            ),
+            Wrong(
+                "two masters",
+                put("spec.replicaSpecs[0].replicas", 2),
+                "spec.replicaSpecs[0].replicas",
+                "there is one master: its replicas must be 1",
+            ),
+            Wrong(
+                "the master listed twice",
+                (
+                    put("spec.replicaSpecs[1]", RUNNING["spec"]["replicaSpecs"][0]),
+                    drop("spec.runMode.pause"),
+                ),
+                "spec.replicaSpecs",
+                "type master is listed more than once; put its replicas into one entry",
+            ),
+            Wrong(
+                "a type that there is not",
+                put("spec.replicaSpecs[0].type", "chief"),
+                "spec.replicaSpecs[0].type",
+                one_of("master", "worker"),
+            ),
+            Wrong(
+                "no container is named xgboost",
+                put("spec.replicaSpecs[0].template.spec.containers[0].name", "main"),
+                "spec.replicaSpecs[0].template.spec.containers",
+                "the containers are named main; one must be named xgboost",
+            ),
+            Wrong(
+                "a restart policy that there is not",
+                put("spec.replicaSpecs[1].restartPolicy", "Sometimes"),
+                "spec.replicaSpecs[1].restartPolicy",
+                one_of("Always", "OnFailure", "Never", "ExitCode"),
+            ),
+            Wrong(
+                "no replicas at all",
+                put("spec.replicaSpecs", []),
+                "spec.replicaSpecs",
+                items_at_least(1),
+            ),
+            Wrong(
+                "a master without a template",
+                drop("spec.replicaSpecs[0].template"),
+                "spec.replicaSpecs[0].template",
+                required("The pod each replica runs in"),
+            ),
+            Wrong(
+                "half a processor as a number",
+                put("spec.replicaSpecs[1].template.spec.containers[0].resources.limits.cpu", 0.5),
+                "spec.replicaSpecs[1].template.spec.containers[0].resources.limits.cpu",
+                of_type("integer,string", 'write "500m"'),
+            ),
+            Wrong(
+                "more than 5000 replicas in all",
+                put("spec.replicaSpecs[1].replicas", 5000),
+                "spec.replicaSpecs",
+                "the job has 5001 replicas in all; at most 5000 are possible",
+            ),
+            Wrong(
+                "a deadline of zero seconds",
+                put("spec.runPolicy.activeDeadlineSeconds", 0),
+                "spec.runPolicy.activeDeadlineSeconds",
+                at_least(1),
+            ),
+            Wrong(
+                "an elastic XGBoostTrainingJob",
+                put("spec.elastic", ELASTIC),
+                "spec.elastic",
+                "a XGBoostTrainingJob has no elastic mode; remove spec.elastic",
+            ),
+            Wrong(
+                "a debug override of a type that is not there",
+                put("spec.runMode.debug.replicaSpecs[0].type", "ps"),
+                "spec.runMode.debug.replicaSpecs",
+                "type ps is not one of this job: it has master, worker",
+            ),
+            Wrong(
+                "a resume override of a type that is not there",
+                put("spec.runMode.pause.resumeSpecs[0].type", "ps"),
+                "spec.runMode.pause.resumeSpecs",
+                "type ps is not one of this job: it has master, worker",
+            ),
+            Wrong(
+                "a priority of 101",
+                put("spec.scheduler.t9kScheduler.priority", 101),
+                "spec.scheduler.t9kScheduler.priority",
+                at_most(100),
+            ),
+            Wrong(
+                "a name with which a pod's would be too long",
+                put("metadata.name", "i" * 55),
+                "metadata",
+                f"pod {'i' * 55}-master-0 would have a name of 64 characters; at most 63",
+            ),
+            Wrong(
+                "a name that begins with a digit",
+                put("metadata.name", "3-irises"),
+                "metadata",
+                DNS_1035,
+            ),
+            Wrong(
+                "the replicas of a running job changed",
+                put("spec.replicaSpecs[1].replicas", 3),
+                "spec.replicaSpecs",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "the scheduler of a running job taken away",
+                drop("spec.scheduler"),
+                "spec.scheduler",
+                HELD,
+                update=True,
+            ),
+            Wrong(
+                "the resume command taken away with all of the run mode",
+                (drop("spec.runMode.pause"),),
+                "spec.runMode.pause.resumeSpecs",
+                NEVER,
+                update=True,
+            ),
+        ),
+    ),
+    Table(
+        "paused",
+        PAUSED,
+        (
+            Wrong(
+                "workers added to a paused job",
+                append("spec.replicaSpecs", RUNNING["spec"]["replicaSpecs"][1]),
+                "spec.replicaSpecs",
+                SAME_TYPES,
+                update=True,
+            ),
+        ),
+    ),
+)
