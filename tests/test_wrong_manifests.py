@@ -18,7 +18,7 @@ from rig.api import Answer, ApiCaller
 from rig.plane import ControlPlane
 from wrong_manifests import TABLES
 from wrong_manifests.edits import Manifest, edited
-from wrong_manifests.wrong import Table, Wrong
+from wrong_manifests.wrong import Wrong
 
 from jobyard.api.kinds import KINDS, Kind, kind_of
 from jobyard.cli.main import cli

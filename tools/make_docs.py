@@ -3,9 +3,9 @@
     python tools/make_docs.py            write what has changed
     python tools/make_docs.py --check    exit 1 and name what is out of date
 
-Made here: `docs/reference/`, `crds/`, `docs/images/validate.svg`, and in all other Markdown files the
-blocks below comments like `output of: jobyard explain`. The texts around them are written
-by people. `tests/test_docs.py` runs the check.
+Made here: `docs/reference/`, `crds/`, `docs/images/validate.svg`, and in all other
+Markdown files the blocks below comments like `output of: jobyard explain`. The texts around
+them are written by people. `tests/test_docs.py` runs the check.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def differences(files: dict[str, str]) -> tuple[list[str], list[str]]:
     return stale, [name for name in there if name not in files]
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="write nothing, tell what would be")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     try:
         files = wanted()
     except BadMarkError as problem:

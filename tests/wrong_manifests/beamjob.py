@@ -13,6 +13,7 @@ from wrong_manifests.wrong import (
     matching,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -88,19 +89,19 @@ TABLES = (
                 "debug mode",
                 put("spec.runMode", {"debug": {"enabled": True}}),
                 "spec.runMode.debug",
-                "a BeamJob has no debug mode; remove spec.runMode.debug",
+                "BeamJob has no debug mode; remove spec.runMode.debug",
             ),
             Wrong(
                 "pause mode",
                 put("spec.runMode", {"pause": {"enabled": True}}),
                 "spec.runMode.pause",
-                "a BeamJob has no pause mode; remove spec.runMode.pause",
+                "BeamJob has no pause mode; remove spec.runMode.pause",
             ),
             Wrong(
                 "elastic mode",
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
-                "a BeamJob has no elastic mode; remove spec.elastic",
+                "BeamJob has no elastic mode; remove spec.elastic",
             ),
             Wrong(
                 "a version that is a number",
@@ -172,8 +173,7 @@ TABLES = (
                 "a name with which a task manager's would be too long",
                 put("metadata.name", "w" * 37),
                 "metadata",
-                f"pod {'w' * 37}-flinkcluster-taskmanager-1 would have a name of 64 characters;"
-                " at most 63",
+                pod_name("w" * 37 + "-flinkcluster-taskmanager-1"),
             ),
             Wrong(
                 "a name that begins with a digit",
@@ -223,8 +223,7 @@ TABLES = (
                 "a name with which a worker's would be too long",
                 put("metadata.name", "w" * 42),
                 "metadata",
-                f"pod {'w' * 42}-sparkcluster-worker-1 would have a name of 64 characters;"
-                " at most 63",
+                pod_name("w" * 42 + "-sparkcluster-worker-1"),
             ),
             Wrong(
                 "the cluster of a running job changed",

@@ -6,13 +6,14 @@ from wrong_manifests.wrong import (
     HELD,
     NEVER,
     Table,
-    Words,
     Wrong,
     at_least,
     at_most,
     manifest,
+    not_of_this_job,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -161,13 +162,13 @@ TABLES = (
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "launcher"),
                 "spec.runMode.debug.replicaSpecs",
-                Words("it has worker", "it has worker"),
+                not_of_this_job("launcher", "worker"),
             ),
             Wrong(
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "launcher"),
                 "spec.runMode.pause.resumeSpecs",
-                "type launcher is not one of this job: it has worker",
+                not_of_this_job("launcher", "worker"),
             ),
             Wrong(
                 "expectedReplicas without enabled",
@@ -185,7 +186,7 @@ TABLES = (
                 "a name with which a pod's would be too long",
                 put("metadata.name", "b" * 55),
                 "metadata",
-                f"pod {'b' * 55}-worker-1 would have a name of 64 characters; at most 63",
+                pod_name("b" * 55 + "-worker-1"),
             ),
             Wrong(
                 "a name that begins with a digit",
@@ -251,7 +252,7 @@ TABLES = (
                 "a name too long for the pods that scaling can bring",
                 (put("metadata.name", "b" * 54), put("spec.elastic.maxReplicas", 11)),
                 "metadata",
-                f"pod {'b' * 54}-worker-10 would have a name of 64 characters; at most 63",
+                pod_name("b" * 54 + "-worker-10"),
             ),
             Wrong(
                 "the upper bound changed",

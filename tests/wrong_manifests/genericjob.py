@@ -17,8 +17,10 @@ from wrong_manifests.wrong import (
     items_at_most,
     manifest,
     matching,
+    not_of_this_job,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -138,13 +140,13 @@ TABLES = (
                 "an elastic GenericJob",
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
-                "a GenericJob has no elastic mode; remove spec.elastic",
+                "GenericJob has no elastic mode; remove spec.elastic",
             ),
             Wrong(
                 "a name with which a pod's would be too long",
                 put("metadata.name", "t" * 60),
                 "metadata",
-                f"pod {'t' * 60}-master-0 would have a name of 69 characters; at most 63",
+                pod_name("t" * 60 + "-master-0"),
             ),
             Wrong(
                 "a name that begins with a digit",
@@ -267,7 +269,7 @@ TABLES = (
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "chief"),
                 "spec.runMode.debug.replicaSpecs",
-                "type chief is not one of this job: it has master, worker",
+                not_of_this_job("chief", "master", "worker"),
             ),
             Wrong(
                 "a debug override twice for a type",
@@ -279,7 +281,7 @@ TABLES = (
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "chief"),
                 "spec.runMode.pause.resumeSpecs",
-                "type chief is not one of this job: it has master, worker",
+                not_of_this_job("chief", "master", "worker"),
             ),
             Wrong(
                 "a resume override twice for a type",

@@ -13,8 +13,11 @@ from wrong_manifests.wrong import (
     items_at_least,
     manifest,
     matching,
+    no_container,
+    not_of_this_job,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -77,7 +80,7 @@ TABLES = (
                 "no container is named mpi-worker",
                 put("spec.worker.template.spec.containers[0].name", "main"),
                 "spec.worker.template.spec.containers",
-                "the containers are named main; one must be named mpi-worker",
+                no_container("mpi-worker", "main"),
             ),
             Wrong(
                 "both shapes mixed",
@@ -162,19 +165,19 @@ TABLES = (
                 "an elastic MPIJob",
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
-                "a MPIJob has no elastic mode; remove spec.elastic",
+                "MPIJob has no elastic mode; remove spec.elastic",
             ),
             Wrong(
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "master"),
                 "spec.runMode.debug.replicaSpecs",
-                "type master is not one of this job: it has launcher, worker",
+                not_of_this_job("master", "launcher", "worker"),
             ),
             Wrong(
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "master"),
                 "spec.runMode.pause.resumeSpecs",
-                "type master is not one of this job: it has launcher, worker",
+                not_of_this_job("master", "launcher", "worker"),
             ),
             Wrong(
                 "a priority of 101",
@@ -182,18 +185,18 @@ TABLES = (
                 "spec.scheduler.t9kScheduler.priority",
                 at_most(100),
             ),
-            # The message has to name the pod and its length, as it does for workers.
+            # One fault: a worker's name is never shorter than the launcher's, so one says it all.
             Wrong(
-                "a name with which the launcher's would be too long",
+                "a name with which the launcher's and the workers' would be too long",
                 put("metadata.name", "h" * 55),
                 "metadata",
-                f"pod {'h' * 55}-launcher would have a name of 64 characters; at most 63",
+                pod_name("h" * 55 + "-worker-1"),
             ),
             Wrong(
                 "a name with which a worker's would be too long",
                 (put("metadata.name", "h" * 54), put("spec.worker.replicas", 11)),
                 "metadata",
-                f"pod {'h' * 54}-worker-10 would have a name of 64 characters; at most 63",
+                pod_name("h" * 54 + "-worker-10"),
             ),
             Wrong(
                 "a name that begins with a digit",

@@ -15,8 +15,10 @@ from wrong_manifests.wrong import (
     items_at_least,
     manifest,
     matching,
+    not_of_this_job,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -182,13 +184,13 @@ TABLES = (
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "chief"),
                 "spec.runMode.debug.replicaSpecs",
-                "type chief is not one of this job: it has master, worker",
+                not_of_this_job("chief", "master", "worker"),
             ),
             Wrong(
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "chief"),
                 "spec.runMode.pause.resumeSpecs",
-                "type chief is not one of this job: it has master, worker",
+                not_of_this_job("chief", "master", "worker"),
             ),
             Wrong(
                 "a priority of 101",
@@ -200,14 +202,14 @@ TABLES = (
                 "a name with which a pod's would be too long",
                 (put("metadata.name", "m" * 55), drop("spec.tensorboardSpec")),
                 "metadata",
-                f"pod {'m' * 55}-master-0 would have a name of 64 characters; at most 63",
+                pod_name("m" * 55 + "-master-0"),
             ),
             # The message has to name the pod and its length, as it does for replicas.
             Wrong(
                 "a name with which the TensorBoard's would be too long",
                 put("metadata.name", "m" * 52),
                 "metadata",
-                f"pod {'m' * 52}-tensorboard would have a name of 64 characters; at most 63",
+                pod_name("m" * 52 + "-tensorboard"),
             ),
             Wrong(
                 "a name that begins with a digit",
@@ -345,7 +347,7 @@ TABLES = (
                 "a name too long for the pods that scaling can bring",
                 (put("metadata.name", "m" * 56), put("spec.elastic.maxReplicas", 11)),
                 "metadata",
-                f"pod {'m' * 56}-node-10 would have a name of 64 characters; at most 63",
+                pod_name("m" * 56 + "-node-10"),
             ),
             Wrong(
                 "the lower bound changed",

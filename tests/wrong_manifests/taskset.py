@@ -13,6 +13,7 @@ from wrong_manifests.wrong import (
     matching,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -170,13 +171,13 @@ TABLES = (
                 "a name with which a pod's would be too long",
                 put("metadata.name", "r" * 51),
                 "metadata",
-                f"pod {'r' * 51}-server-2-0-0 would have a name of 64 characters; at most 63",
+                pod_name("r" * 51 + "-server-2-0-0"),
             ),
             Wrong(
                 "a name too long for the pods that retries can bring",
                 (put("metadata.name", "r" * 50), put("spec.retryPolicy.maxRetryCount", 10)),
                 "metadata",
-                f"pod {'r' * 50}-server-10-0-0 would have a name of 64 characters; at most 63",
+                pod_name("r" * 50 + "-server-10-0-0"),
             ),
             Wrong(
                 "a name that begins with a digit",

@@ -13,8 +13,11 @@ from wrong_manifests.wrong import (
     at_most,
     manifest,
     matching,
+    no_container,
+    not_of_this_job,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -92,7 +95,7 @@ TABLES = (
                 "no container is named tensorflow",
                 put("spec.replicaSpecs[1].template.spec.containers[0].name", "main"),
                 "spec.replicaSpecs[1].template.spec.containers",
-                "the containers are named main; one must be named tensorflow",
+                no_container("tensorflow", "main"),
             ),
             Wrong(
                 "a restart policy that there is not",
@@ -122,19 +125,19 @@ TABLES = (
                 "an elastic TensorFlowTrainingJob",
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
-                "a TensorFlowTrainingJob has no elastic mode; remove spec.elastic",
+                "TensorFlowTrainingJob has no elastic mode; remove spec.elastic",
             ),
             Wrong(
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "evaluator"),
                 "spec.runMode.debug.replicaSpecs",
-                "type evaluator is not one of this job: it has chief, worker, ps",
+                not_of_this_job("evaluator", "chief", "worker", "ps"),
             ),
             Wrong(
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "evaluator"),
                 "spec.runMode.pause.resumeSpecs",
-                "type evaluator is not one of this job: it has chief, worker, ps",
+                not_of_this_job("evaluator", "chief", "worker", "ps"),
             ),
             Wrong(
                 "logs that are not in a volume",
@@ -158,14 +161,14 @@ TABLES = (
                 "a name with which a pod's would be too long",
                 (put("metadata.name", "r" * 55), drop("spec.tensorboardSpec")),
                 "metadata",
-                f"pod {'r' * 55}-worker-1 would have a name of 64 characters; at most 63",
+                pod_name("r" * 55 + "-worker-1"),
             ),
             # The message has to name the pod and its length, as it does for replicas.
             Wrong(
                 "a name with which the TensorBoard's would be too long",
                 put("metadata.name", "r" * 52),
                 "metadata",
-                f"pod {'r' * 52}-tensorboard would have a name of 64 characters; at most 63",
+                pod_name("r" * 52 + "-tensorboard"),
             ),
             Wrong(
                 "a name that begins with a digit",

@@ -117,3 +117,20 @@ def entries_at_least(bound: int) -> Words:
 
 def characters_at_least(bound: int) -> Words:
     return Words(f"should be at least {bound} chars long", f"must have at least {bound}")
+
+
+def not_of_this_job(name: str, *types: str) -> str:
+    """A type that the job hasn't. Lists are told plainly: CEL itself writes `["a", "b"]` on the
+    API server and `[a, b]` offline.
+    """
+    return f"type {name} is not one of this job: it has {', '.join(types)}"
+
+
+def no_container(wanted: str, *found: str) -> str:
+    """The container that the job's program runs in is missing."""
+    return f"the containers are named {', '.join(found)}; one must be named {wanted}"
+
+
+def pod_name(name: str) -> str:
+    """A pod whose name would be too long."""
+    return f"pod {name} would have a name of {len(name)} characters; at most 63 are possible"

@@ -13,8 +13,11 @@ from wrong_manifests.wrong import (
     at_most,
     items_at_least,
     manifest,
+    no_container,
+    not_of_this_job,
     of_type,
     one_of,
+    pod_name,
     required,
 )
 
@@ -86,7 +89,7 @@ TABLES = (
                 "no container is named xgboost",
                 put("spec.replicaSpecs[0].template.spec.containers[0].name", "main"),
                 "spec.replicaSpecs[0].template.spec.containers",
-                "the containers are named main; one must be named xgboost",
+                no_container("xgboost", "main"),
             ),
             Wrong(
                 "a restart policy that there is not",
@@ -128,19 +131,19 @@ TABLES = (
                 "an elastic XGBoostTrainingJob",
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
-                "a XGBoostTrainingJob has no elastic mode; remove spec.elastic",
+                "XGBoostTrainingJob has no elastic mode; remove spec.elastic",
             ),
             Wrong(
                 "a debug override of a type that is not there",
                 put("spec.runMode.debug.replicaSpecs[0].type", "ps"),
                 "spec.runMode.debug.replicaSpecs",
-                "type ps is not one of this job: it has master, worker",
+                not_of_this_job("ps", "master", "worker"),
             ),
             Wrong(
                 "a resume override of a type that is not there",
                 put("spec.runMode.pause.resumeSpecs[0].type", "ps"),
                 "spec.runMode.pause.resumeSpecs",
-                "type ps is not one of this job: it has master, worker",
+                not_of_this_job("ps", "master", "worker"),
             ),
             Wrong(
                 "a priority of 101",
@@ -152,7 +155,7 @@ TABLES = (
                 "a name with which a pod's would be too long",
                 put("metadata.name", "i" * 55),
                 "metadata",
-                f"pod {'i' * 55}-master-0 would have a name of 64 characters; at most 63",
+                pod_name("i" * 55 + "-master-0"),
             ),
             Wrong(
                 "a name that begins with a digit",

@@ -7,18 +7,17 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import JOB_NAME, change_rules, lacking, pod_name_length
-from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_mode import Mode
 from jobyard.api.run_policy import TimeToLive
-from jobyard.api.scheduling import Scheduler
-from jobyard.api.status import ReplicaSummary, Truth
+from jobyard.api.status import Observation, ReplicaSummary
 from jobyard.api.value import (
     JSON,
     REPLICAS_MAX,
-    ObjectMeta,
+    Resource,
     Resources,
-    Timestamp,
     Value,
 )
 from jobyard.schema import core
@@ -147,7 +146,7 @@ def _one(field: str) -> Rule:
     )
 
 
-class BeamJobSpec(Value):
+class BeamJobSpec(RigidJobSpec):
     """The cluster, and the pod that submits the program to it."""
 
     flink_cluster_template: Annotated[
@@ -170,15 +169,6 @@ class BeamJobSpec(Value):
     run_policy: Annotated[BeamRunPolicy, described("What is cleaned up at the end.")] = (
         BeamRunPolicy()
     )
-    run_mode: Annotated[
-        RunMode | None, described("BeamJob runs at once only: refused when enabled.")
-    ] = None
-    elastic: Annotated[
-        Elastic | None, described("Not a mode of BeamJob: refused when enabled.")
-    ] = None
-    scheduler: Annotated[
-        Scheduler | None, described("Which scheduler places the cluster's pods.")
-    ] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -206,16 +196,10 @@ class BeamConditionType(StrEnum):
     JOB_RUNNING = "JobRunning"
 
 
-class BeamCondition(Value):
-    """One observation about the job, and since when it is so."""
+class BeamCondition(Observation):
+    """One observation about the job."""
 
     type: Annotated[BeamConditionType, described("What is observed.")]
-    status: Annotated[Truth, described("Whether it holds.")]
-    reason: Annotated[str, described("One word for why, or a dash.")] = "-"
-    message: Annotated[str, described("The same in a sentence.")] = ""
-    last_transition_time: Annotated[
-        Timestamp | None, described("When the status last changed.")
-    ] = None
 
 
 class PodReference(Value):
@@ -259,12 +243,9 @@ class BeamJobStatus(ReplicaSummary):
     )
 
 
-class BeamJob(Value):
+class BeamJob(Resource):
     """A program of the Apache Beam Python SDK, on a Flink or Spark cluster made for it."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[BeamJobSpec, described("What the job runs.")]
     status: Annotated[BeamJobStatus | None, described("What is observed of the job.")] = None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
     DEFAULT_SSHD_PATH,
@@ -27,16 +28,15 @@ from jobyard.api.rules import (
     mode_types,
     named_container,
 )
-from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_mode import Mode
 from jobyard.api.run_policy import LauncherRunPolicy
-from jobyard.api.scheduling import Scheduler
 from jobyard.api.status import JobStatus
 from jobyard.api.value import (
     JSON,
     AbsolutePath,
     Arguments,
     EnvVar,
-    ObjectMeta,
+    Resource,
     Resources,
     Value,
     pod_template,
@@ -101,7 +101,7 @@ class TorchConfig(Value):
     ] = ()
 
 
-class ColossalAIJobSpec(Value):
+class ColossalAIJobSpec(RigidJobSpec):
     """The launcher, the workers and what runs on them."""
 
     ssh: Annotated[ColossalAISsh | None, described("How the launcher reaches the workers.")] = None
@@ -127,11 +127,6 @@ class ColossalAIJobSpec(Value):
     run_policy: Annotated[LauncherRunPolicy, described("What is cleaned up at the end.")] = (
         LauncherRunPolicy()
     )
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    elastic: Annotated[
-        Elastic | None, described("Not a mode of ColossalAIJob: refused when enabled.")
-    ] = None
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *one_shape("ColossalAIJob", ("worker", "launcher"), ("torchConfig", "replicaSpecs")),
@@ -142,12 +137,9 @@ class ColossalAIJobSpec(Value):
     )
 
 
-class ColossalAIJob(Value):
+class ColossalAIJob(Resource):
     """Distributed training with ColossalAI: a launcher starts it over ssh on all workers."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[ColossalAIJobSpec, described("What the job runs.")]
     status: Annotated[JobStatus | None, described("What is observed of the job.")] = None
 

@@ -24,7 +24,7 @@ _META = {
 def open_api_schema(kind: Kind) -> JSONSchema:
     """The whole schema of a kind, as it stands in its CRD. Callers must not change it."""
     schema = derived(kind.type)
-    return {**schema, "properties": schema["properties"] | _META}
+    return {**schema, "properties": _META | schema["properties"] | _META}
 
 
 @cache

@@ -5,17 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from jobyard.api.replicas import ReplicaCount, ReplicaRestartPolicy, RestartPolicy
+from jobyard.api.job_spec import TrainingSpec
+from jobyard.api.replicas import RestartingReplica
 from jobyard.api.rules import JOB_NAME, change_rules, mode_types, pod_name_length, quoted
-from jobyard.api.run_mode import Elastic, RunMode
-from jobyard.api.run_policy import RunPolicy
-from jobyard.api.scheduling import Scheduler
+from jobyard.api.run_mode import Elastic
 from jobyard.api.status import TrainingStatus
 from jobyard.api.value import (
     ARGUMENT_LENGTH_MAX,
     JSON,
     Arguments,
-    ObjectMeta,
+    Resource,
     Value,
     pod_template,
 )
@@ -105,11 +104,9 @@ class DeepSpeedConfig(Value):
     )
 
 
-class DeepSpeedWorker(Value):
+class DeepSpeedWorker(RestartingReplica):
     """The workers; deepspeed itself runs on the first."""
 
-    replicas: ReplicaCount = 1
-    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
     template: Annotated[
         dict[str, JSON],
         pod_template(rules=(("spec.containers.*.volumeMounts.*", _UNRESERVED),)),
@@ -117,7 +114,7 @@ class DeepSpeedWorker(Value):
     ]
 
 
-class DeepSpeedJobSpec(Value):
+class DeepSpeedJobSpec(TrainingSpec):
     """The workers, and what deepspeed runs on them."""
 
     worker: Annotated[DeepSpeedWorker, described("The workers.")]
@@ -129,19 +126,13 @@ class DeepSpeedJobSpec(Value):
     elastic: Annotated[
         Elastic | None, described("Lets the number of workers change while the job runs.")
     ] = None
-    run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = mode_types("['worker']")
 
 
-class DeepSpeedJob(Value):
+class DeepSpeedJob(Resource):
     """Distributed training with DeepSpeed's own launcher over ssh, elastic too."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[DeepSpeedJobSpec, described("What the job runs.")]
     status: Annotated[TrainingStatus | None, described("What is observed of the job.")] = None
 

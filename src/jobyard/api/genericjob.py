@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import (
     JOB_NAME,
@@ -17,17 +18,16 @@ from jobyard.api.rules import (
     mode_types,
     pod_name_length,
 )
-from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_mode import Mode
 from jobyard.api.run_policy import CleanUpPolicy, TimeToLive
-from jobyard.api.scheduling import Scheduler
 from jobyard.api.status import JobStatus
 from jobyard.api.value import (
     REPLICAS_MAX,
     TYPES_MAX,
     Count,
     Name,
-    ObjectMeta,
     PodTemplate,
+    Resource,
     ServicePort,
     Value,
 )
@@ -142,7 +142,7 @@ def _known_replicas(listed: str) -> tuple[Rule, ...]:
     )
 
 
-class GenericJobSpec(Value):
+class GenericJobSpec(RigidJobSpec):
     """The replicas of the job and what their ends mean."""
 
     replica_specs: Annotated[
@@ -179,11 +179,6 @@ class GenericJobSpec(Value):
         described("Which pods are deleted at the end: none, all, or those that haven't ended."),
     ] = CleanUpPolicy.NONE
     ttl_seconds_after_finished: TimeToLive = None
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    elastic: Annotated[
-        Elastic | None, described("Not a mode of GenericJob: refused when enabled.")
-    ] = None
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *_known_replicas("successRules"),
@@ -193,12 +188,9 @@ class GenericJobSpec(Value):
     )
 
 
-class GenericJob(Value):
+class GenericJob(Resource):
     """Any set of replica types, with your own rules for what success and failure mean."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[GenericJobSpec, described("What the job runs.")]
     status: Annotated[JobStatus | None, described("What is observed of the job.")] = None
 

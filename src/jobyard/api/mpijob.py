@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
     DEFAULT_SSHD_PATH,
@@ -29,15 +30,14 @@ from jobyard.api.rules import (
     mode_types,
     named_container,
 )
-from jobyard.api.run_mode import Elastic, Mode, RunMode
+from jobyard.api.run_mode import Mode
 from jobyard.api.run_policy import LauncherRunPolicy
-from jobyard.api.scheduling import Scheduler
 from jobyard.api.status import JobStatus
 from jobyard.api.value import (
     JSON,
     AbsolutePath,
     Arguments,
-    ObjectMeta,
+    Resource,
     Value,
     pod_template,
 )
@@ -88,7 +88,7 @@ class MPISsh(Value):
     ] = DEFAULT_AUTH_MOUNT_PATH
 
 
-class MPIJobSpec(Value):
+class MPIJobSpec(RigidJobSpec):
     """The workers, and how mpirun is called."""
 
     worker: Annotated[
@@ -117,11 +117,6 @@ class MPIJobSpec(Value):
     run_policy: Annotated[LauncherRunPolicy, described("What is cleaned up at the end.")] = (
         LauncherRunPolicy()
     )
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    elastic: Annotated[Elastic | None, described("Not a mode of MPIJob: refused when enabled.")] = (
-        None
-    )
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *one_shape("MPIJob", ("worker", "mca", "mpiHome"), ("mpiConfig", "replicaSpecs")),
@@ -132,12 +127,9 @@ class MPIJobSpec(Value):
     )
 
 
-class MPIJob(Value):
+class MPIJob(Resource):
     """Open MPI across worker replicas that run sshd, driven by one launcher."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[MPIJobSpec, described("What the job runs.")]
     status: Annotated[JobStatus | None, described("What is observed of the job.")] = None
 

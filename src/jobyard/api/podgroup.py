@@ -8,14 +8,13 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from jobyard.api.scheduling import Priority
-from jobyard.api.status import Truth
+from jobyard.api.status import Observation
 from jobyard.api.value import (
     REPLICAS_MAX,
     Count,
     Name,
-    ObjectMeta,
     Quantities,
-    Timestamp,
+    Resource,
     Value,
 )
 from jobyard.schema.derive import described
@@ -76,19 +75,13 @@ class GroupConditionType(StrEnum):
     SCHEDULED = "GroupScheduled"
 
 
-class GroupCondition(Value):
+class GroupCondition(Observation):
     """One observation about the gang."""
 
     type: Annotated[GroupConditionType, described("What is observed.")]
-    status: Annotated[Truth, described("Whether it holds.")]
     transition_id: Annotated[str, described("Which scheduling cycle saw it.")] = msgspec.field(
         name="transitionID", default=""
     )
-    reason: Annotated[str, described("One word for why.")] = ""
-    message: Annotated[str, described("The same in a sentence, with numbers.")] = ""
-    last_transition_time: Annotated[
-        Timestamp | None, described("When the status last changed.")
-    ] = None
 
 
 class PodGroupStatus(Value):
@@ -108,11 +101,8 @@ class PodGroupStatus(Value):
     unknown: Annotated[Count, described("Pods that can't be reached.")] = 0
 
 
-class PodGroup(Value):
+class PodGroup(Resource):
     """Pods that start together or not at all."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[PodGroupSpec, described("The gang's size and place.")]
     status: Annotated[PodGroupStatus | None, described("What is observed of the gang.")] = None

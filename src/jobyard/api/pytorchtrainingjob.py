@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from jobyard.api.job_spec import TrainingSpec
 from jobyard.api.replicas import TrainingReplica
 from jobyard.api.rules import (
     JOB_NAME,
@@ -16,12 +17,10 @@ from jobyard.api.rules import (
     name_with_suffix,
     pod_name_length,
 )
-from jobyard.api.run_mode import Elastic, RunMode
-from jobyard.api.run_policy import RunPolicy
-from jobyard.api.scheduling import Scheduler
+from jobyard.api.run_mode import Elastic
 from jobyard.api.status import TensorboardTrainingStatus
 from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, ObjectMeta, Value
+from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, Resource, Value
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted
 
@@ -84,7 +83,7 @@ class TorchrunConfig(Value):
     )
 
 
-class PyTorchTrainingJobSpec(Value):
+class PyTorchTrainingJobSpec(TrainingSpec):
     """The replicas of the job and how they are started."""
 
     replica_specs: Annotated[
@@ -106,9 +105,6 @@ class PyTorchTrainingJobSpec(Value):
     tensorboard_spec: Annotated[
         TensorboardSpec | None, described("Serves the job's logs with TensorBoard.")
     ] = None
-    run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -133,12 +129,9 @@ class PyTorchTrainingJobSpec(Value):
     )
 
 
-class PyTorchTrainingJob(Value):
+class PyTorchTrainingJob(Resource):
     """Distributed training with PyTorch, by environment or with torchrun, elastic too."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[PyTorchTrainingJobSpec, described("What the job runs.")]
     status: Annotated[
         TensorboardTrainingStatus | None, described("What is observed of the job.")

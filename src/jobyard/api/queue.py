@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from jobyard.api.value import Count, LabelSelector, ObjectMeta, Quantities, Value
+from jobyard.api.value import Count, LabelSelector, Quantities, Resource, Value
 from jobyard.schema.derive import described
 
 
@@ -67,11 +67,8 @@ class QueueStatus(Value):
     pods: Annotated[QueuePods | None, described("Its pods by phase.")] = None
 
 
-class Queue(Value):
+class Queue(Resource):
     """Who may use how much of the cluster, and who goes first."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[QueueSpec, described("The queue's share and rank.")]
     status: Annotated[QueueStatus | None, described("What is observed of the queue.")] = None

@@ -31,10 +31,15 @@ ReplicaRestartPolicy = Annotated[
 ]
 
 
-class TrainingReplica(Value):
+class RestartingReplica(Value):
+    """How many replicas of one type there are, and when they restart."""
+
+    replicas: ReplicaCount = 1
+    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
+
+
+class TrainingReplica(RestartingReplica):
     """One type of replicas of a training job."""
 
     type: Annotated[Name, described("The type's name, part of its pods' names.")]
-    replicas: ReplicaCount = 1
-    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
     template: Annotated[PodTemplate, described("The pod each replica runs in.")]

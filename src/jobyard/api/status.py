@@ -66,16 +66,21 @@ class ContainerState(StrEnum):
     TERMINATED = "Terminated"
 
 
-class Condition(Value):
-    """One observation about the job, and since when it is so."""
+class Observation(Value):
+    """Whether something holds, why, and since when."""
 
-    type: Annotated[ConditionType, described("What is observed.")]
     status: Annotated[Truth, described("Whether it holds.")]
     reason: Annotated[str, described("One word for why, or a dash.")] = "-"
     message: Annotated[str, described("The same in a sentence.")] = ""
     last_transition_time: Annotated[
         Timestamp | None, described("When the status last changed.")
     ] = None
+
+
+class Condition(Observation):
+    """One observation about the job."""
+
+    type: Annotated[ConditionType, described("What is observed.")]
 
 
 class ContainerStatus(Value):

@@ -13,7 +13,7 @@ from jobyard.api.value import (
     TYPES_MAX,
     Count,
     Name,
-    ObjectMeta,
+    Resource,
     Value,
     pod_template,
 )
@@ -195,12 +195,9 @@ _TOLD = formatted(
 )
 
 
-class TaskSet(Value):
+class TaskSet(Resource):
     """Roles with replicas; what ends a role, and what a role's end means for the whole."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[TaskSetSpec, described("The roles and the retries.")]
     status: Annotated[TaskSetStatus | None, described("What is observed of the TaskSet.")] = None
 

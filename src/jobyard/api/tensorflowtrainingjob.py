@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from jobyard.api.replicas import ReplicaCount, ReplicaRestartPolicy, RestartPolicy
+from jobyard.api.job_spec import RigidTrainingSpec
+from jobyard.api.replicas import RestartingReplica
 from jobyard.api.rules import (
     JOB_NAME,
     LISTED_TYPES,
@@ -18,12 +19,10 @@ from jobyard.api.rules import (
     named_container,
     pod_name_length,
 )
-from jobyard.api.run_mode import Elastic, Mode, RunMode
-from jobyard.api.run_policy import RunPolicy
-from jobyard.api.scheduling import Scheduler
+from jobyard.api.run_mode import Mode
 from jobyard.api.status import TensorboardTrainingStatus
 from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.api.value import JSON, TYPES_MAX, ObjectMeta, Value, pod_template
+from jobyard.api.value import JSON, TYPES_MAX, Resource, pod_template
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 
@@ -37,12 +36,10 @@ class TensorFlowType(StrEnum):
     EVALUATOR = "evaluator"
 
 
-class TensorFlowReplica(Value):
+class TensorFlowReplica(RestartingReplica):
     """One type of replicas."""
 
     type: Annotated[TensorFlowType, described("The task type, as in TF_CONFIG.")]
-    replicas: ReplicaCount = 1
-    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
     template: Annotated[
         dict[str, JSON],
         pod_template(rules=(("spec.containers", named_container("tensorflow")),)),
@@ -58,7 +55,7 @@ class TensorFlowReplica(Value):
     )
 
 
-class TensorFlowTrainingJobSpec(Value):
+class TensorFlowTrainingJobSpec(RigidTrainingSpec):
     """The replicas of the job."""
 
     replica_specs: Annotated[
@@ -80,12 +77,6 @@ class TensorFlowTrainingJobSpec(Value):
     tensorboard_spec: Annotated[
         TensorboardSpec | None, described("Serves the job's logs with TensorBoard.")
     ] = None
-    run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    elastic: Annotated[
-        Elastic | None, described("Not a mode of TensorFlowTrainingJob: refused when enabled.")
-    ] = None
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *mode_types(LISTED_TYPES),
@@ -93,12 +84,9 @@ class TensorFlowTrainingJobSpec(Value):
     )
 
 
-class TensorFlowTrainingJob(Value):
+class TensorFlowTrainingJob(Resource):
     """Distributed training with TensorFlow: each replica gets its TF_CONFIG."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[TensorFlowTrainingJobSpec, described("What the job runs.")]
     status: Annotated[
         TensorboardTrainingStatus | None, described("What is observed of the job.")

@@ -93,3 +93,11 @@ class ObjectMeta(Value):
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+
+
+class Resource(Value):
+    """The part that every object has."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from jobyard.api.replicas import ReplicaCount, ReplicaRestartPolicy, RestartPolicy
+from jobyard.api.job_spec import RigidTrainingSpec
+from jobyard.api.replicas import RestartingReplica
 from jobyard.api.rules import (
     JOB_NAME,
     LISTED_TYPES,
@@ -17,11 +18,9 @@ from jobyard.api.rules import (
     named_container,
     pod_name_length,
 )
-from jobyard.api.run_mode import Elastic, Mode, RunMode
-from jobyard.api.run_policy import RunPolicy
-from jobyard.api.scheduling import Scheduler
+from jobyard.api.run_mode import Mode
 from jobyard.api.status import TrainingStatus
-from jobyard.api.value import JSON, ObjectMeta, Value, pod_template
+from jobyard.api.value import JSON, Resource, pod_template
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 
@@ -33,12 +32,10 @@ class XGBoostType(StrEnum):
     WORKER = "worker"
 
 
-class XGBoostReplica(Value):
+class XGBoostReplica(RestartingReplica):
     """The master, or the workers."""
 
     type: Annotated[XGBoostType, described("Whether this is the master or the workers.")]
-    replicas: ReplicaCount = 1
-    restart_policy: ReplicaRestartPolicy = RestartPolicy.ON_FAILURE
     template: Annotated[
         dict[str, JSON],
         pod_template(rules=(("spec.containers", named_container("xgboost")),)),
@@ -54,7 +51,7 @@ class XGBoostReplica(Value):
     )
 
 
-class XGBoostTrainingJobSpec(Value):
+class XGBoostTrainingJobSpec(RigidTrainingSpec):
     """The replicas of the job."""
 
     replica_specs: Annotated[
@@ -73,12 +70,6 @@ class XGBoostTrainingJobSpec(Value):
             ),
         ),
     ]
-    run_policy: Annotated[RunPolicy, described("Limits, and what is cleaned up.")] = RunPolicy()
-    run_mode: Annotated[RunMode | None, described("How the job runs.")] = None
-    elastic: Annotated[
-        Elastic | None, described("Not a mode of XGBoostTrainingJob: refused when enabled.")
-    ] = None
-    scheduler: Annotated[Scheduler | None, described("Which scheduler places the pods.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         *mode_types(LISTED_TYPES),
@@ -86,12 +77,9 @@ class XGBoostTrainingJobSpec(Value):
     )
 
 
-class XGBoostTrainingJob(Value):
+class XGBoostTrainingJob(Resource):
     """Distributed training with XGBoost: one master with the tracker, and workers."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[XGBoostTrainingJobSpec, described("What the job runs.")]
     status: Annotated[TrainingStatus | None, described("What is observed of the job.")] = None
 

@@ -40,6 +40,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     place: Path
     main_container: str
     command: Command = Command.KEPT
+    # There is only one by nature, so its pod's name has no rank.
     is_single: bool = False
 
     @property
@@ -57,16 +58,16 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job of any kind comes down to."""
+    """What a job of any kind comes down to. The names are the lowering's caller's to set."""
 
-    kind: str
-    name: str
-    namespace: str
     roles: tuple[Role, ...]
     naming: Naming
     ports: tuple[JSON, ...] = ()
     gang: Gang | None = None
     has_tensorboard: bool = False
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
 
     @property
     def replicas(self) -> int:

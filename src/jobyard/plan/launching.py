@@ -29,7 +29,7 @@ def worker_role(replicas: int, template: JSON, place: Path, *containers: str) ->
     )
 
 
-def listed_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, ...]:
+def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, ...]:
     """The roles of the shape with `replicaSpecs`; a launcher without a template of its own
     takes the workers'.
     """

@@ -38,4 +38,12 @@ _LOWERINGS: Mapping[str, Callable[[Any], Description]] = {
 def described(kind: Kind, admitted: Mapping[str, Any]) -> Description | None:
     """The description of an object that the API server has taken; None if it has no replicas."""
     lower = _LOWERINGS.get(kind.name)
-    return lower(msgspec.convert(admitted, kind.type)) if lower else None
+    if lower is None:
+        return None
+    job: Any = msgspec.convert(admitted, kind.type)
+    return msgspec.structs.replace(
+        lower(job.spec),
+        kind=kind.name,
+        name=job.metadata.name,
+        namespace=job.metadata.namespace,
+    )

@@ -128,7 +128,10 @@ def _struct(info: inspect.StructType) -> JSONSchema:
     required = [field.encode_name for field in info.fields if field.required]
     if required:
         out["required"] = required
-    out["properties"] = {field.encode_name: _field(field) for field in info.fields}
+    # What a type says itself comes before what it has from its bases.
+    own = info.cls.__annotations__
+    fields = sorted(info.fields, key=lambda field: field.name not in own)
+    out["properties"] = {field.encode_name: _field(field) for field in fields}
     if rules:
         out["x-kubernetes-validations"] = [rule.manifest() for rule in rules]
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobyard.api.beamjob import BeamJob, Image
+from jobyard.api.beamjob import BeamJobSpec, Image
 from jobyard.plan.description import JSON, Description, Naming, Role
 from jobyard.plan.gangs import gang_of
 from jobyard.schema.finding import Path
@@ -13,21 +13,18 @@ _FLINK: Path = ("spec", "flinkClusterTemplate", "spec")
 _SPARK: Path = ("spec", "sparkClusterTemplate", "spec")
 
 
-def lower(job: BeamJob) -> Description:
-    roles = _cluster(job)
+def lower(spec: BeamJobSpec) -> Description:
+    roles = _cluster(spec)
     return Description(
-        kind="BeamJob",
-        name=job.metadata.name,
-        namespace=job.metadata.namespace,
         roles=roles,
         naming=Naming.JOB,
-        gang=gang_of(job.spec.scheduler, roles),
+        gang=gang_of(spec.scheduler, roles),
     )
 
 
-def _cluster(job: BeamJob) -> tuple[Role, ...]:
-    if job.spec.flink_cluster_template is not None:
-        flink = job.spec.flink_cluster_template.spec
+def _cluster(spec: BeamJobSpec) -> tuple[Role, ...]:
+    if spec.flink_cluster_template is not None:
+        flink = spec.flink_cluster_template.spec
         return (
             _role(
                 "flinkcluster-jobmanager",
@@ -42,8 +39,8 @@ def _cluster(job: BeamJob) -> tuple[Role, ...]:
                 (*_FLINK, "taskManager"),
             ),
         )
-    assert job.spec.spark_cluster_template is not None
-    spark = job.spec.spark_cluster_template.spec
+    assert spec.spark_cluster_template is not None
+    spark = spec.spark_cluster_template.spec
     return (
         _role(
             "sparkcluster-master",

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobyard.api.colossalaijob import ColossalAIJob, ColossalAILauncher
+from jobyard.api.colossalaijob import ColossalAIJobSpec, ColossalAILauncher
 from jobyard.plan.description import JSON, Description, Naming, Role
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.launching import launcher_role, listed_roles, worker_role
+from jobyard.plan.launching import launched_roles, launcher_role, worker_role
 
 # What the launcher's pod takes over from the workers' template.
 _SHARED = ("volumes", "nodeSelector", "tolerations", "imagePullSecrets", "securityContext")
 
 
-def lower(job: ColossalAIJob) -> Description:
-    roles = _roles(job)
+def lower(spec: ColossalAIJobSpec) -> Description:
+    roles = _roles(spec)
     return Description(
-        kind="ColossalAIJob",
-        name=job.metadata.name,
-        namespace=job.metadata.namespace,
         roles=roles,
         naming=Naming.JOB,
-        gang=gang_of(job.spec.scheduler, roles),
+        gang=gang_of(spec.scheduler, roles),
     )
 
 
-def _roles(job: ColossalAIJob) -> tuple[Role, ...]:
-    worker = job.spec.worker
+def _roles(spec: ColossalAIJobSpec) -> tuple[Role, ...]:
+    worker = spec.worker
     if worker is None:
-        return listed_roles(job.spec.replica_specs, "worker")
+        return launched_roles(spec.replica_specs, "worker")
     workers = worker_role(
         worker.replicas, worker.template, ("spec", "worker", "template"), "worker"
     )
-    launcher = _launcher_template(job.spec.launcher, workers)
+    launcher = _launcher_template(spec.launcher, workers)
     return (launcher_role(launcher, ("spec", "launcher"), "launcher"), workers)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from jobyard.api.deepspeedjob import DeepSpeedJob
+from jobyard.api.deepspeedjob import DeepSpeedJobSpec
 from jobyard.plan.description import Command, Description, Naming, Role, main_container
 from jobyard.plan.gangs import gang_of
 
 
-def lower(job: DeepSpeedJob) -> Description:
-    spec = job.spec
+def lower(spec: DeepSpeedJobSpec) -> Description:
     workers = spec.worker.replicas
     if spec.elastic is not None and spec.elastic.enabled:
         assert spec.elastic.expected_replicas is not None
@@ -24,9 +23,6 @@ def lower(job: DeepSpeedJob) -> Description:
         ),
     )
     return Description(
-        kind="DeepSpeedJob",
-        name=job.metadata.name,
-        namespace=job.metadata.namespace,
         roles=roles,
         naming=Naming.JOB,
         gang=gang_of(spec.scheduler, roles, spec.elastic),

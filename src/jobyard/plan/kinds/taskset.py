@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobyard.api.taskset import TaskSet
+from jobyard.api.taskset import TaskSetSpec
 from jobyard.plan.description import Description, Naming, Role, main_container
 
 
-def lower(taskset: TaskSet) -> Description:
+def lower(spec: TaskSetSpec) -> Description:
     roles = tuple(
         Role(
             type=role.name,
@@ -15,12 +15,9 @@ def lower(taskset: TaskSet) -> Description:
             place=("spec", "roles", n, "template"),
             main_container=main_container(role.template),
         )
-        for n, role in enumerate(taskset.spec.roles)
+        for n, role in enumerate(spec.roles)
     )
     return Description(
-        kind="TaskSet",
-        name=taskset.metadata.name,
-        namespace=taskset.metadata.namespace,
         roles=roles,
         naming=Naming.NONE,
     )

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from jobyard.api.tensorflowtrainingjob import TensorFlowTrainingJob
-from jobyard.plan.description import Description, Naming, Role
+from jobyard.api.tensorflowtrainingjob import TensorFlowTrainingJobSpec
+from jobyard.plan.description import Description, Naming
 from jobyard.plan.gangs import gang_of
+from jobyard.plan.listing import listed_roles
 
 
-def lower(job: TensorFlowTrainingJob) -> Description:
-    roles = tuple(
-        Role(
-            type=spec.type,
-            replicas=spec.replicas,
-            template=spec.template,
-            place=("spec", "replicaSpecs", n, "template"),
-            main_container="tensorflow",
-        )
-        for n, spec in enumerate(job.spec.replica_specs)
-    )
+def lower(spec: TensorFlowTrainingJobSpec) -> Description:
+    roles = listed_roles(spec.replica_specs, "tensorflow")
     return Description(
-        kind="TensorFlowTrainingJob",
-        name=job.metadata.name,
-        namespace=job.metadata.namespace,
         roles=roles,
         naming=Naming.JOB,
-        gang=gang_of(job.spec.scheduler, roles),
-        has_tensorboard=job.spec.tensorboard_spec is not None,
+        gang=gang_of(spec.scheduler, roles),
+        has_tensorboard=spec.tensorboard_spec is not None,
     )

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from jobyard.api.xgboosttrainingjob import XGBoostTrainingJob
-from jobyard.plan.description import Description, Naming, Role
+from jobyard.api.xgboosttrainingjob import XGBoostTrainingJobSpec
+from jobyard.plan.description import Description, Naming
 from jobyard.plan.gangs import gang_of
+from jobyard.plan.listing import listed_roles
 
 
-def lower(job: XGBoostTrainingJob) -> Description:
-    roles = tuple(
-        Role(
-            type=spec.type,
-            replicas=spec.replicas,
-            template=spec.template,
-            place=("spec", "replicaSpecs", n, "template"),
-            main_container="xgboost",
-        )
-        for n, spec in enumerate(job.spec.replica_specs)
-    )
-    return Description(
-        kind="XGBoostTrainingJob",
-        name=job.metadata.name,
-        namespace=job.metadata.namespace,
-        roles=roles,
-        naming=Naming.JOB,
-        gang=gang_of(job.spec.scheduler, roles),
-    )
+def lower(spec: XGBoostTrainingJobSpec) -> Description:
+    roles = listed_roles(spec.replica_specs, "xgboost")
+    return Description(roles=roles, naming=Naming.JOB, gang=gang_of(spec.scheduler, roles))

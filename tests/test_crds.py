@@ -1,0 +1,105 @@
+"""The CRD files are those of the types, small enough to apply, described and consistent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import make_docs
+import msgspec
+import pytest
+from manifests import ROOT
+from own_fields import own_fields
+
+from jobyard.api.crd import crd, open_api_schema, schema_node
+from jobyard.api.kinds import KINDS, Kind
+from jobyard.manifest.reading import read
+from jobyard.schema.node import Node
+from jobyard.schema.settling import settled
+from jobyard.schema.validation import faults
+
+# `kubectl apply` keeps the whole object in an annotation, and all annotations of an object
+# together may have this size. A quarter of it is left for fields to come.
+ANNOTATIONS_SIZE_MAX = 262_144
+CRD_SIZE_MAX = ANNOTATIONS_SIZE_MAX * 3 // 4
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def test_the_files_are_those_of_the_types() -> None:
+    wanted = make_docs.crd_files()
+    found = {f"crds/{file.name}": file.read_text() for file in (ROOT / "crds").iterdir()}
+    stale = [name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)]
+    assert not stale, f"run: {make_docs.COMMAND}"
+
+
+@every_kind
+def test_a_file_says_how_it_is_made_and_holds_the_crd(kind: Kind) -> None:
+    text = (ROOT / "crds" / f"{kind.plural}.{kind.group}.yaml").read_text()
+    first_line = text.partition("\n")[0]
+    assert first_line.startswith("# Generated")
+    assert make_docs.COMMAND in first_line
+    (document,) = read(text, "crd")
+    assert document.value == json.loads(json.dumps(crd(kind)))
+
+
+@every_kind
+def test_kubectl_apply_can_store_it(kind: Kind) -> None:
+    size = len(json.dumps(crd(kind), separators=(",", ":")).encode())
+    assert size < CRD_SIZE_MAX
+
+
+@every_kind
+def test_every_field_of_ours_is_described(kind: Kind) -> None:
+    bare = [field.path for field in own_fields(kind.type) if not described_at(kind, field.path)]
+    assert not bare
+
+
+@every_kind
+def test_a_description_is_a_sentence(kind: Kind) -> None:
+    texts = {described_at(kind, field.path) for field in own_fields(kind.type)}
+    unfinished = [text for text in texts if not text.endswith(".") or text != text.strip()]
+    assert not unfinished
+
+
+@every_kind
+def test_every_default_is_valid(kind: Kind) -> None:
+    found = [
+        f"{path}: {fault.text}"
+        for path, node in defaulted(schema_node(kind), "")
+        for fault in faults(settled(node.default, node, (), []), node, ())
+    ]
+    assert not found
+
+
+def test_a_default_that_is_not_valid_would_be_found() -> None:
+    node = Node(types=("integer",), default=0, minimum=1)
+    around = Node(types=("object",), properties={"replicas": node}, defaulted=("replicas",))
+    ((path, found),) = defaulted(around, "")
+    assert path == ".replicas"
+    assert faults(settled(found.default, found, (), []), found, ())
+
+
+def described_at(kind: Kind, path: str) -> str:
+    """The description in the CRD; steps of a path go through lists and maps."""
+    schema: dict[str, Any] = open_api_schema(kind)
+    for step in path.replace("[]", ".[]").split("."):
+        match step:
+            case "[]":
+                schema = schema["items"]
+            case "*":
+                schema = schema["additionalProperties"]
+            case _:
+                schema = schema["properties"][step]
+    return str(schema.get("description", ""))
+
+
+def defaulted(node: Node, path: str) -> Iterator[tuple[str, Node]]:
+    if node.default is not msgspec.UNSET:
+        yield path, node
+    for name, sub in node.properties.items():
+        yield from defaulted(sub, f"{path}.{name}")
+    for sub in (node.items, node.additional):
+        if sub is not None:
+            yield from defaulted(sub, f"{path}[]")
