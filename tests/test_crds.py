@@ -57,6 +57,17 @@ def test_every_field_of_ours_is_described(kind: Kind) -> None:
 
 
 @every_kind
+def test_a_field_says_what_its_own_annotation_says(kind: Kind) -> None:
+    """Two fields of one type mean different things; the type's docstring must not hide that."""
+    hidden = [
+        field.path
+        for field in own_fields(kind.type)
+        if field.description and field.description != described_at(kind, field.path)
+    ]
+    assert not hidden
+
+
+@every_kind
 def test_a_description_is_a_sentence(kind: Kind) -> None:
     texts = {described_at(kind, field.path) for field in own_fields(kind.type)}
     unfinished = [text for text in texts if not text.endswith(".") or text != text.strip()]
@@ -100,6 +111,6 @@ def defaulted(node: Node, path: str) -> Iterator[tuple[str, Node]]:
         yield path, node
     for name, sub in node.properties.items():
         yield from defaulted(sub, f"{path}.{name}")
-    for sub in (node.items, node.additional):
-        if sub is not None:
-            yield from defaulted(sub, f"{path}[]")
+    for inner in (node.items, node.additional):
+        if inner is not None:
+            yield from defaulted(inner, f"{path}[]")

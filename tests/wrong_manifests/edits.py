@@ -51,6 +51,15 @@ def drop(place: str) -> Edit:
     return Edit(place, apply)
 
 
+def flip(place: str) -> Edit:
+    """Turns true to false and false, or an absent field, to true."""
+
+    def apply(parent: Any, last: Any) -> None:
+        parent[last] = not parent.get(last, False)
+
+    return Edit(place, apply)
+
+
 def turn_around(place: str) -> Edit:
     """Puts the items of a list in the opposite order."""
 

@@ -15,6 +15,7 @@ from wrong_manifests.wrong import (
     entries_at_least,
     items_at_least,
     items_at_most,
+    listing,
     manifest,
     matching,
     not_of_this_job,
@@ -98,13 +99,13 @@ TABLES = (
                 "a success rule that names a missing type",
                 put("spec.successRules[0]", {"chief": [0]}),
                 "spec.successRules",
-                "the types of this job are master, worker",
+                listing("the types of this job are {}", "master", "worker"),
             ),
             Wrong(
                 "a failure rule that names a missing type",
                 put("spec.failureRules[0]", {"worker": [0], "chief": [0]}),
                 "spec.failureRules",
-                "the types of this job are master, worker",
+                listing("the types of this job are {}", "master", "worker"),
             ),
             Wrong(
                 "a success rule that names a missing rank",

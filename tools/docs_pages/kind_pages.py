@@ -85,12 +85,13 @@ def examples_by_kind(folder: Path) -> dict[str, tuple[Example, ...]]:
     for file in sorted(folder.glob("*/*.yaml")):
         text = file.read_text()
         kinds = {
-            kind_of(document.value["apiVersion"], document.value["kind"])
+            kind.name
             for document in read(text, file.name)
+            if (kind := kind_of(document.value["apiVersion"], document.value["kind"]))
         }
-        for kind in kinds - {None}:
+        for name in kinds:
             example = Example(file.relative_to(folder).as_posix(), _first_sentence(text))
-            found[kind.name].append(example)
+            found[name].append(example)
     return {name: tuple(examples) for name, examples in found.items()}
 
 
