@@ -113,6 +113,20 @@ def test_a_file_that_is_not_there_ends_with_2() -> None:
     assert done.stderr == "nowhere.yaml: No such file or directory\n"
 
 
+def test_an_unreadable_file_does_not_hide_the_faults_of_others(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: b: c")
+    (tmp_path / "b.yaml").write_text(VALID.replace("worker", "Worker"))
+    result = run("validate", str(tmp_path))
+    assert result.exit_code == 2
+    assert "b.yaml:6: error: spec.replicaSpecs[0].type" in result.stdout
+    assert f"{tmp_path}/a.yaml:1:" in result.stderr
+
+
+def test_strict_says_that_warnings_count() -> None:
+    told = run("validate", "--strict", "-", stdin=VALID + "  bogus: 1\n").stderr
+    assert "✗ 1 object, 1 warning, which --strict takes for errors" in told
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -190,6 +204,12 @@ def test_a_change_is_checked_against_what_stood_before(tmp_path: Path) -> None:
     result = run("validate", str(after), "--update-of", str(before))
     assert result.exit_code == 1
     assert "can be changed only while the job is paused" in result.stdout
+    before.write_text(VALID.replace("name: train", "name: train, namespace: default"))
+    assert run("validate", str(after), "--update-of", str(before)).exit_code == 1
+    before.write_text(VALID.replace("name: train", "name: other"))
+    unmatched = run("validate", str(after), "--update-of", str(before))
+    assert unmatched.exit_code == 0
+    assert "GenericJob train: not in the file of --update-of, checked as new" in unmatched.stderr
     paused = VALID + "  runMode: {pause: {enabled: true}}\n"
     before.write_text(paused)
     after.write_text(paused.replace("image: i", "image: j"))
@@ -247,7 +267,7 @@ def test_render_shows_services_and_names_the_pods() -> None:
 def test_render_refuses_what_validate_refuses() -> None:
     result = run("render", "-", stdin=VALID.replace("worker", "Worker"))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "-:6: spec.replicaSpecs[0].type:" in result.stderr
+    assert "-:6: error: spec.replicaSpecs[0].type:" in result.stderr
 
 
 def test_version_imports_nothing_heavy() -> None:

@@ -4,7 +4,7 @@ set -u
 jobyard=$1
 
 show() {
-    printf '\n\033[1m$ jobyard %s\033[0m\n' "$*"
+    if [ -t 1 ]; then printf '\n\033[1m$ jobyard %s\033[0m\n' "$*"; else printf '\n$ jobyard %s\n' "$*"; fi
     "$jobyard" "$@"
     code=$?
 }

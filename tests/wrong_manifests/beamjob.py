@@ -4,6 +4,7 @@ from wrong_manifests.edits import drop, put
 from wrong_manifests.wrong import (
     DNS_1035,
     ELASTIC,
+    NAME,
     Table,
     Wrong,
     at_least,
@@ -172,13 +173,13 @@ TABLES = (
             Wrong(
                 "a name with which a task manager's would be too long",
                 put("metadata.name", "w" * 37),
-                "metadata",
+                NAME,
                 pod_name("w" * 37 + "-flinkcluster-taskmanager-1"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "1000-words"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(
@@ -222,7 +223,7 @@ TABLES = (
             Wrong(
                 "a name with which a worker's would be too long",
                 put("metadata.name", "w" * 42),
-                "metadata",
+                NAME,
                 pod_name("w" * 42 + "-sparkcluster-worker-1"),
             ),
             Wrong(

@@ -4,6 +4,7 @@ from wrong_manifests.edits import drop, put
 from wrong_manifests.wrong import (
     DNS_1035,
     HELD,
+    NAME,
     NEVER,
     Table,
     Wrong,
@@ -185,13 +186,13 @@ TABLES = (
             Wrong(
                 "a name with which a pod's would be too long",
                 put("metadata.name", "b" * 55),
-                "metadata",
+                NAME,
                 pod_name("b" * 55 + "-worker-1"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "7b"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(
@@ -251,7 +252,7 @@ TABLES = (
             Wrong(
                 "a name too long for the pods that scaling can bring",
                 (put("metadata.name", "b" * 54), put("spec.elastic.maxReplicas", 11)),
-                "metadata",
+                NAME,
                 pod_name("b" * 54 + "-worker-10"),
             ),
             Wrong(

@@ -6,6 +6,7 @@ from wrong_manifests.wrong import (
     DNS_LABEL,
     ELASTIC,
     HELD,
+    NAME,
     NEVER,
     SAME_TYPES,
     Table,
@@ -146,19 +147,19 @@ TABLES = (
             Wrong(
                 "a name with which a pod's would be too long",
                 put("metadata.name", "t" * 60),
-                "metadata",
+                NAME,
                 pod_name("t" * 60 + "-master-0"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "1train"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(
                 "a name with a dot",
                 put("metadata.name", "train.v2"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(

@@ -5,6 +5,7 @@ from wrong_manifests.wrong import (
     DNS_1035,
     ELASTIC,
     HELD,
+    NAME,
     NEVER,
     Table,
     Wrong,
@@ -189,19 +190,19 @@ TABLES = (
             Wrong(
                 "a name with which the launcher's and the workers' would be too long",
                 put("metadata.name", "h" * 55),
-                "metadata",
+                NAME,
                 pod_name("h" * 55 + "-worker-1"),
             ),
             Wrong(
                 "a name with which a worker's would be too long",
                 (put("metadata.name", "h" * 54), put("spec.worker.replicas", 11)),
-                "metadata",
+                NAME,
                 pod_name("h" * 54 + "-worker-10"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "4-workers"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(

@@ -5,6 +5,7 @@ from wrong_manifests.wrong import (
     DNS_1035,
     DNS_LABEL,
     HELD,
+    NAME,
     NEVER,
     SAME_TYPES,
     Table,
@@ -201,20 +202,20 @@ TABLES = (
             Wrong(
                 "a name with which a pod's would be too long",
                 (put("metadata.name", "m" * 55), drop("spec.tensorboardSpec")),
-                "metadata",
+                NAME,
                 pod_name("m" * 55 + "-master-0"),
             ),
             # The message has to name the pod and its length, as it does for replicas.
             Wrong(
                 "a name with which the TensorBoard's would be too long",
                 put("metadata.name", "m" * 52),
-                "metadata",
+                NAME,
                 pod_name("m" * 52 + "-tensorboard"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "8gpus"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(
@@ -346,7 +347,7 @@ TABLES = (
             Wrong(
                 "a name too long for the pods that scaling can bring",
                 (put("metadata.name", "m" * 56), put("spec.elastic.maxReplicas", 11)),
-                "metadata",
+                NAME,
                 pod_name("m" * 56 + "-node-10"),
             ),
             Wrong(

@@ -4,6 +4,7 @@ from wrong_manifests.edits import append, drop, put, turn_around
 from wrong_manifests.wrong import (
     DNS_1035,
     DNS_LABEL,
+    NAME,
     Table,
     Wrong,
     at_least,
@@ -170,19 +171,19 @@ TABLES = (
             Wrong(
                 "a name with which a pod's would be too long",
                 put("metadata.name", "r" * 51),
-                "metadata",
+                NAME,
                 pod_name("r" * 51 + "-server-2-0-0"),
             ),
             Wrong(
                 "a name too long for the pods that retries can bring",
                 (put("metadata.name", "r" * 50), put("spec.retryPolicy.maxRetryCount", 10)),
-                "metadata",
+                NAME,
                 pod_name("r" * 50 + "-server-10-0-0"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "3-ranks"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(

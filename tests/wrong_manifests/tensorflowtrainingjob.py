@@ -5,6 +5,7 @@ from wrong_manifests.wrong import (
     DNS_1035,
     ELASTIC,
     HELD,
+    NAME,
     NEVER,
     SAME_TYPES,
     Table,
@@ -160,20 +161,20 @@ TABLES = (
             Wrong(
                 "a name with which a pod's would be too long",
                 (put("metadata.name", "r" * 55), drop("spec.tensorboardSpec")),
-                "metadata",
+                NAME,
                 pod_name("r" * 55 + "-worker-1"),
             ),
             # The message has to name the pod and its length, as it does for replicas.
             Wrong(
                 "a name with which the TensorBoard's would be too long",
                 put("metadata.name", "r" * 52),
-                "metadata",
+                NAME,
                 pod_name("r" * 52 + "-tensorboard"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "50-layers"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(

@@ -5,6 +5,7 @@ from wrong_manifests.wrong import (
     DNS_1035,
     ELASTIC,
     HELD,
+    NAME,
     NEVER,
     SAME_TYPES,
     Table,
@@ -154,13 +155,13 @@ TABLES = (
             Wrong(
                 "a name with which a pod's would be too long",
                 put("metadata.name", "i" * 55),
-                "metadata",
+                NAME,
                 pod_name("i" * 55 + "-master-0"),
             ),
             Wrong(
                 "a name that begins with a digit",
                 put("metadata.name", "3-irises"),
-                "metadata",
+                NAME,
                 DNS_1035,
             ),
             Wrong(

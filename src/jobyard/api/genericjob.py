@@ -118,7 +118,7 @@ def _known_replicas(listed: str) -> tuple[Rule, ...]:
         " || r[s.type].max() < s.replicas))"
     )
     told = formatted(
-        f"{listed} names a rank of %s that is not there; its ranks are 0 to %s",
+        "names a rank of %s that is not there; its ranks are 0 to %s",
         "s.type",
         "s.replicas - 1",
     )
@@ -127,7 +127,7 @@ def _known_replicas(listed: str) -> tuple[Rule, ...]:
             cel=guarded(f"self.{listed}", known),
             message=f"{listed} names a type that is not among replicaSpecs",
             message_cel=formatted(
-                f"{listed} names a type that is not there; the types of this job are %s",
+                "names a type that is not there; the types of this job are %s",
                 LISTED_TYPES,
             ),
             field=f".{listed}",

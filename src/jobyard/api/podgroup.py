@@ -59,7 +59,7 @@ class PodGroupSpec(Value):
             cel="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",
             message="the roles need more pods together than minMember",
             message_cel=formatted(
-                "minMember is %s; must be at least %s, what the roles need together",
+                "is %s; must be at least %s, what the roles need together",
                 "self.minMember",
                 "self.roles.map(r, r.minMember).sum()",
             ),

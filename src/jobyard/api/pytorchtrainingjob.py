@@ -119,7 +119,7 @@ class PyTorchTrainingJobSpec(TrainingSpec):
             " || self.torchrunConfig.minNodes <= self.replicaSpecs.map(r, r.replicas).sum()",
             message="minNodes must not be above the number of replicas",
             message_cel=formatted(
-                "minNodes is %s; must be at most %s, the number of replicas",
+                "is %s; must be at most %s, the number of replicas",
                 "self.torchrunConfig.minNodes",
                 "self.replicaSpecs.map(r, r.replicas).sum()",
             ),

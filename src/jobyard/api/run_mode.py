@@ -126,7 +126,7 @@ class Elastic(Value):
             " || self.minReplicas <= self.maxReplicas",
             message="minReplicas must not be above maxReplicas",
             message_cel=formatted(
-                "minReplicas is %s, maxReplicas is %s; the first must not be above the second",
+                "is %s; must be at most %s, which is maxReplicas",
                 "self.minReplicas",
                 "self.maxReplicas",
             ),
@@ -138,7 +138,7 @@ class Elastic(Value):
             " && self.expectedReplicas <= self.maxReplicas)",
             message="expectedReplicas must be from minReplicas to maxReplicas",
             message_cel=formatted(
-                "expectedReplicas is %s; must be from %s to %s (minReplicas to maxReplicas)",
+                "is %s; must be from %s to %s (minReplicas to maxReplicas)",
                 "self.expectedReplicas",
                 "self.minReplicas",
                 "self.maxReplicas",

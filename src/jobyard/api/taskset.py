@@ -123,7 +123,7 @@ class Role(Value):
             " || self.completionPolicy.minSucceeded <= self.replicas",
             message="minSucceeded must not be above replicas",
             message_cel=formatted(
-                "minSucceeded is %s; must be at most %s, the number of replicas",
+                "is %s; must be at most %s, the number of replicas",
                 "self.completionPolicy.minSucceeded",
                 "self.replicas",
             ),

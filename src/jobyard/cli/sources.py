@@ -22,28 +22,45 @@ class Unreadable(click.ClickException):
 
 
 def read_sources(sources: tuple[str, ...]) -> list[Document]:
-    """The documents of all files, in order; a folder stands for the manifests in it."""
-    return [document for source in sources for document in _read(source)]
+    """The documents of all files, in order; a folder stands for the manifests in it.
+
+    Raises Unreadable, but only after every file was tried, and with what is wrong in each.
+    """
+    documents, problems = read_what_can_be(sources)
+    if problems:
+        raise Unreadable("\n".join(problems))
+    return documents
+
+
+def read_what_can_be(sources: tuple[str, ...]) -> tuple[list[Document], list[str]]:
+    """The documents of the files that can be read, and what is wrong with the others."""
+    documents: list[Document] = []
+    problems: list[str] = []
+    for source in sources:
+        for file in _files(source):
+            try:
+                documents += _read(file)
+            except Unreadable as problem:
+                problems.append(problem.message)
+    return documents, problems
+
+
+def _files(source: str) -> list[str]:
+    path = Path(source)
+    if source == "-" or not path.is_dir():
+        return [source]
+    found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+    if not found:
+        raise Unreadable(f"{source}: no {', '.join(_SUFFIXES)} file in this folder")
+    return [str(file) for file in found]
 
 
 def _read(source: str) -> list[Document]:
-    if source == "-":
-        return _parsed(sys.stdin.buffer.read(), source)
-    path = Path(source)
-    if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
-        if not files:
-            raise Unreadable(f"{source}: no {', '.join(_SUFFIXES)} file in this folder")
-        return [document for file in files for document in _read(str(file))]
     try:
-        return _parsed(path.read_bytes(), source)
+        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        documents = read(content.decode(errors="surrogateescape"), source)
     except OSError as problem:
         raise Unreadable(f"{source}: {problem.strerror or problem}") from None
-
-
-def _parsed(content: bytes, source: str) -> list[Document]:
-    try:
-        documents = read(content.decode(errors="surrogateescape"), source)
     except UnreadableManifest as problem:
         raise Unreadable(str(problem)) from None
     if not documents:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 
 import click
 
-from jobyard.cli.sources import read_sources
+from jobyard.cli.sources import read_sources, read_what_can_be
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
 from jobyard.schema.finding import Finding, Severity, dotted, is_error
@@ -38,18 +39,21 @@ def command(
 
     Exit code 0: all is right, 1: there are errors, 2: a file can't be read.
     """
+    documents, unreadable = read_what_can_be(files)
     before = {_key(document): document.value for document in _old(update_of)}
-    results = [checked(document, before.get(_key(document))) for document in read_sources(files)]
-    lines = [_line(result, f) for result in results for f in _sorted(result)]
+    results = [checked(document, before.get(_key(document))) for document in documents]
     if output == "json":
         click.echo(json.dumps([_as_json(result) for result in results], indent=2))
     else:
-        for line in lines:
+        for line in (_line(result, f) for result in results for f in _sorted(result)):
             click.echo(line)
-        for line in _summary(results):
-            click.echo(line, err=True)
+    told = [*unreadable, *_unmatched(results, before)]
+    if output == "text" and results:
+        told += _summary(results, strict=strict)
+    for line in told:
+        click.echo(line, err=True)
     failing = any(result.has_errors or (strict and result.findings) for result in results)
-    ctx.exit(1 if failing else 0)
+    ctx.exit(2 if unreadable else 1 if failing else 0)
 
 
 def _old(source: str | None) -> list[Document]:
@@ -62,7 +66,18 @@ def _key(document: Document) -> tuple[str, ...]:
     metadata = value.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
     fields = (value.get("apiVersion"), value.get("kind"))
-    return tuple(map(str, (*fields, named.get("namespace", ""), named.get("name", ""))))
+    return tuple(map(str, (*fields, named.get("namespace") or "default", named.get("name", ""))))
+
+
+def _unmatched(results: list[Checked], before: Mapping[tuple[str, ...], object]) -> list[str]:
+    """A note for each object that --update-of has nothing to compare with."""
+    if not before:
+        return []
+    return [
+        f"{result.document.source}: {result.title}: not in the file of --update-of, checked as new"
+        for result in results
+        if result.kind and _key(result.document) not in before
+    ]
 
 
 def _sorted(result: Checked) -> list[Finding]:
@@ -78,7 +93,7 @@ def _line(result: Checked, finding: Finding) -> str:
     return f"{where} {click.style('warning:', fg='yellow')} {path}{finding.text}"
 
 
-def _summary(results: list[Checked]) -> list[str]:
+def _summary(results: list[Checked], *, strict: bool) -> list[str]:
     ours = [result for result in results if result.kind is not None or result.findings]
     others = [result for result in results if result not in ours]
     errors = sum(1 for r in ours for f in r.findings if is_error(f))
@@ -89,7 +104,9 @@ def _summary(results: list[Checked]) -> list[str]:
     told = [_count(len(ours), "object")]
     told += [_count(errors, "error")] if errors else []
     told += [_count(warnings, "warning")] if warnings else []
-    mark = click.style("✗", fg="red") if errors else click.style("✓", fg="green")
+    told += ["which --strict takes for errors"] if warnings and strict else []
+    fails = errors or (strict and warnings)
+    mark = click.style("✗", fg="red") if fails else click.style("✓", fg="green")
     return [*lines, f"{mark} {', '.join(told)}" + ("" if errors or warnings else ", all valid")]
 
 

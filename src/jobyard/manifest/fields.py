@@ -81,8 +81,12 @@ def notes_of(node: Node) -> tuple[str, ...]:
         notes.append(f"{node.minimum:.0f} to {node.maximum:.0f}")
     elif node.minimum is not None:
         notes.append(f"at least {node.minimum:.0f}")
+    elif node.maximum is not None:
+        notes.append(f"at most {node.maximum:.0f}")
     if node.min_size is not None and node.max_size is not None:
         notes.append(f"{node.min_size} to {node.max_size} entries")
     elif node.max_size is not None:
         notes.append(f"at most {node.max_size} entries")
+    if node.max_length is not None:
+        notes.append(f"at most {node.max_length} characters")
     return tuple(notes)

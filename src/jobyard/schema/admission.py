@@ -36,7 +36,9 @@ def admitted(obj: dict[str, Any], schema: Node, old: dict[str, Any] | None = Non
     if not found and schema.rules:
         seen = _visible(before) if before is not None else None
         found += rule_faults(_visible(value), schema.rules, (), seen)
-    stored = {key: obj[key] for key in ("apiVersion", "kind") if key in obj} | value
+    header = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+    named = {key: value.pop(key) for key in ("metadata",) if key in value}
+    stored = header | named | value
     return Verdict(stored, tuple(found), tuple(unknown))
 
 
