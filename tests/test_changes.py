@@ -16,10 +16,10 @@ from rig import namespaces
 from rig.api import ApiCaller
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
+from wrong_manifests.address import address
 from wrong_manifests.edits import Edit, Manifest, append, drop, edited, flip, put, turn_around
 from wrong_manifests.wrong import manifest
 
-from jobyard.api.kinds import kind_of
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
 from jobyard.schema.finding import dotted, is_error
@@ -462,17 +462,11 @@ CASES = [
 Stored = dict[tuple[str, str], Manifest]
 
 
-def url(manifest: Manifest, namespace: str) -> str:
-    kind = kind_of(manifest["apiVersion"], manifest["kind"])
-    assert kind is not None
-    return f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.plural}"
-
-
 async def store(api: ApiCaller, namespace: str, table: Table, state: State) -> Manifest:
     """Creates the object in the state, its status written through the door of its own."""
     wanted = edited(table.base, *state.edits)
     wanted["metadata"]["name"] = namespaces.fresh_name(wanted["metadata"]["name"])
-    place = url(wanted, namespace)
+    place = address(wanted, namespace)
     answer = await api.request("POST", place, body=wanted)
     assert answer.status == 201, answer.text
     if state.status:
@@ -538,7 +532,7 @@ def refusals_of(plane: ControlPlane, old: Manifest, new: Manifest) -> list[str]:
         async with ApiCaller(plane) as api:
             return await api.request(
                 "PUT",
-                f"{url(old, metadata['namespace'])}/{metadata['name']}",
+                f"{address(old, metadata['namespace'])}/{metadata['name']}",
                 body=body,
                 query={"dryRun": "All", "fieldValidation": "Strict"},
             )

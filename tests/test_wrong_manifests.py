@@ -17,10 +17,11 @@ from rig import namespaces
 from rig.api import Answer, ApiCaller
 from rig.plane import ControlPlane
 from wrong_manifests import TABLES
+from wrong_manifests.address import address
 from wrong_manifests.edits import Manifest, edited
 from wrong_manifests.wrong import Wrong
 
-from jobyard.api.kinds import KINDS, Kind, kind_of
+from jobyard.api.kinds import KINDS
 from jobyard.cli.main import cli
 
 ROWS_PER_KIND_MIN = 8
@@ -40,12 +41,6 @@ ROWS = [
 ]
 
 
-def kind_of_manifest(manifest: Manifest) -> Kind:
-    kind = kind_of(manifest["apiVersion"], manifest["kind"])
-    assert kind is not None
-    return kind
-
-
 @pytest.fixture(scope="module")
 def shared_namespace(control_plane: ControlPlane, crds: None) -> Iterator[str]:
     """One for all rows: nearly all requests are dry runs, and each object has its own name."""
@@ -56,13 +51,13 @@ def shared_namespace(control_plane: ControlPlane, crds: None) -> Iterator[str]:
 
 
 async def dry_create(api: ApiCaller, namespace: str, manifest: Manifest) -> Answer:
-    return await api.request("POST", url(manifest, namespace), body=manifest, query=DRY_RUN)
+    return await api.request("POST", address(manifest, namespace), body=manifest, query=DRY_RUN)
 
 
 async def dry_update(api: ApiCaller, namespace: str, before: Manifest, after: Manifest) -> Answer:
     """Creates `before` for real, under a name of its own, and tries to change it."""
     name = namespaces.fresh_name(before["metadata"]["name"])
-    place = url(before, namespace)
+    place = address(before, namespace)
     stored = await api.request("POST", place, body=named(before, name))
     assert stored.status == 201, stored.text
     try:
@@ -71,12 +66,6 @@ async def dry_update(api: ApiCaller, namespace: str, before: Manifest, after: Ma
         return await api.request("PUT", f"{place}/{name}", body=wanted, query=DRY_RUN)
     finally:
         await api.request("DELETE", f"{place}/{name}")
-
-
-def url(manifest: Manifest, namespace: str) -> str:
-    kind = kind_of_manifest(manifest)
-    place = f"/namespaces/{namespace}" if kind.namespaced else ""
-    return f"/apis/{kind.api_version}{place}/{kind.plural}"
 
 
 def named(manifest: Manifest, name: str) -> Manifest:

@@ -104,6 +104,13 @@ TABLES = (
                 "spec.elastic",
                 "BeamJob has no elastic mode; remove spec.elastic",
             ),
+            # One fault: how to make a job elastic is no help in a kind that has no such mode.
+            Wrong(
+                "elastic mode without bounds",
+                put("spec.elastic", {"enabled": True}),
+                "spec.elastic",
+                "BeamJob has no elastic mode; remove spec.elastic",
+            ),
             Wrong(
                 "a version that is a number",
                 put("spec.flinkClusterTemplate.spec.flinkVersion", 1.19),

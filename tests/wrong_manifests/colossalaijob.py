@@ -242,6 +242,21 @@ TABLES = (
                 "must have a container named worker",
             ),
             Wrong(
+                "a volume where the keys appear",
+                put(
+                    "spec.replicaSpecs[1].template.spec.containers[0].volumeMounts",
+                    [{"name": "data", "mountPath": "/root/.ssh"}],
+                ),
+                "spec.replicaSpecs",
+                _KEYS,
+            ),
+            Wrong(
+                "two launchers listed",
+                put("spec.replicaSpecs[1].type", "launcher"),
+                "spec.replicaSpecs",
+                "type launcher is listed more than once; put its replicas into one entry",
+            ),
+            Wrong(
                 "the types of a paused job in another order",
                 turn_around("spec.replicaSpecs"),
                 "spec.replicaSpecs",

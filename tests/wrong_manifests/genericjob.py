@@ -144,6 +144,19 @@ TABLES = (
                 "spec.elastic",
                 "GenericJob has no elastic mode; remove spec.elastic",
             ),
+            # One fault: how to make a job elastic is no help in a kind that has no such mode.
+            Wrong(
+                "an elastic GenericJob without bounds",
+                put("spec.elastic", {"enabled": True}),
+                "spec.elastic",
+                "GenericJob has no elastic mode; remove spec.elastic",
+            ),
+            Wrong(
+                "a number of replicas that only an elastic job has",
+                put("spec.elastic", {"expectedReplicas": 2}),
+                "spec.elastic",
+                "GenericJob has no elastic mode; remove spec.elastic",
+            ),
             Wrong(
                 "a name with which a pod's would be too long",
                 put("metadata.name", "t" * 60),

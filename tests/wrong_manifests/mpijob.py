@@ -220,6 +220,13 @@ TABLES = (
                 update=True,
             ),
             Wrong(
+                "the path of sshd in a running job changed",
+                put("spec.ssh.sshdPath", "/opt/sshd"),
+                "spec.ssh",
+                HELD,
+                update=True,
+            ),
+            Wrong(
                 "the home of a running job taken away",
                 drop("spec.mpiHome"),
                 "spec.mpiHome",

@@ -189,7 +189,7 @@ def change_rules(spec: type[msgspec.Struct]) -> tuple[Rule, ...]:
     rules = [
         Rule(
             cel=_same(path),
-            message=f"{path} can't be changed once the job exists; make a new job",
+            message="can't be changed once the job exists; make a new job",
             field="." + path,
         )
         for path in never
@@ -197,7 +197,7 @@ def change_rules(spec: type[msgspec.Struct]) -> tuple[Rule, ...]:
     rules += [
         Rule(
             cel=f"({_same(path)}) || {_OPEN}",
-            message=f"{path} can be changed only while the job is paused"
+            message="can be changed only while the job is paused"
             " (spec.runMode.pause.enabled: true) and has not finished",
             field="." + path,
         )
