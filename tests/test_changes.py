@@ -562,7 +562,7 @@ NOT_ELASTIC = "expectedReplicas counts only in an elastic job: set elastic.enabl
 SCALINGS = (
     Scaling("up to the upper bound", (), 4),
     Scaling("down to the lower bound", (), 1),
-    Scaling("above the upper bound", (), 5, f"expectedReplicas is 5; {BOUNDS}"),
+    Scaling("above the upper bound", (), 5, f"is 5; {BOUNDS}"),
     Scaling("to nothing", (), 0, "should be greater than or equal to 1"),
     Scaling("a job without elastic", (drop("spec.elastic"),), 3, NOT_ELASTIC),
     Scaling(

@@ -235,13 +235,13 @@ TABLES = (
                 "minReplicas above maxReplicas",
                 put("spec.elastic.minReplicas", 5),
                 "spec.elastic.minReplicas",
-                "minReplicas is 5, maxReplicas is 4; the first must not be above the second",
+                "is 5; must be at most 4, which is maxReplicas",
             ),
             Wrong(
                 "expectedReplicas above maxReplicas",
                 put("spec.elastic.expectedReplicas", 5),
                 "spec.elastic.expectedReplicas",
-                "expectedReplicas is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
+                "is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
             ),
             Wrong(
                 "no bounds",

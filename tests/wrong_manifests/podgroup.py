@@ -54,7 +54,7 @@ TABLES = (
                 "roles that need more than the gang",
                 put("spec.minMember", 3),
                 "spec.minMember",
-                "minMember is 3; must be at least 4, what the roles need together",
+                "is 3; must be at least 4, what the roles need together",
             ),
             Wrong(
                 "a role listed twice",
@@ -107,7 +107,7 @@ TABLES = (
                 "a role that outgrows the gang in an update",
                 append("spec.roles", {"name": "evaluator", "minMember": 1}),
                 "spec.minMember",
-                "minMember is 4; must be at least 5, what the roles need together",
+                "is 4; must be at least 5, what the roles need together",
                 update=True,
             ),
         ),

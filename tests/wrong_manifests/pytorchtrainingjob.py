@@ -101,13 +101,13 @@ TABLES = (
                 "minReplicas above maxReplicas in a job that is not elastic yet",
                 put("spec.elastic", {"minReplicas": 4, "maxReplicas": 2}),
                 "spec.elastic.minReplicas",
-                "minReplicas is 4, maxReplicas is 2; the first must not be above the second",
+                "is 4; must be at most 2, which is maxReplicas",
             ),
             Wrong(
                 "minNodes above the number of replicas",
                 put("spec.torchrunConfig", {"enabled": True, "minNodes": 4}),
                 "spec.torchrunConfig.minNodes",
-                "minNodes is 4; must be at most 3, the number of replicas",
+                "is 4; must be at most 3, the number of replicas",
             ),
             Wrong(
                 "a restart policy that there is not",
@@ -258,19 +258,19 @@ TABLES = (
                 "minReplicas above maxReplicas",
                 put("spec.elastic.minReplicas", 5),
                 "spec.elastic.minReplicas",
-                "minReplicas is 5, maxReplicas is 4; the first must not be above the second",
+                "is 5; must be at most 4, which is maxReplicas",
             ),
             Wrong(
                 "expectedReplicas above maxReplicas",
                 put("spec.elastic.expectedReplicas", 5),
                 "spec.elastic.expectedReplicas",
-                "expectedReplicas is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
+                "is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
             ),
             Wrong(
                 "expectedReplicas below minReplicas",
                 (put("spec.elastic.minReplicas", 2), put("spec.elastic.expectedReplicas", 1)),
                 "spec.elastic.expectedReplicas",
-                "expectedReplicas is 1; must be from 2 to 4 (minReplicas to maxReplicas)",
+                "is 1; must be from 2 to 4 (minReplicas to maxReplicas)",
             ),
             Wrong(
                 "no expectedReplicas",
@@ -368,7 +368,7 @@ TABLES = (
                 "scaled above the upper bound",
                 put("spec.elastic.expectedReplicas", 5),
                 "spec.elastic.expectedReplicas",
-                "expectedReplicas is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
+                "is 5; must be from 1 to 4 (minReplicas to maxReplicas)",
                 update=True,
             ),
             Wrong(

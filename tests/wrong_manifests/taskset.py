@@ -57,7 +57,7 @@ TABLES = (
                 "more successes wanted than there are replicas",
                 put("spec.roles[1].completionPolicy.minSucceeded", 4),
                 "spec.roles[1].completionPolicy.minSucceeded",
-                "minSucceeded is 4; must be at most 3, the number of replicas",
+                "is 4; must be at most 3, the number of replicas",
             ),
             Wrong(
                 "success without any replica",

@@ -179,8 +179,8 @@ TABLES = (
                 update=True,
             ),
             Wrong(
-                "the resume command taken away with all of the run mode",
-                (drop("spec.runMode.pause"),),
+                "the resume command taken away",
+                drop("spec.runMode.pause"),
                 "spec.runMode.pause.resumeSpecs",
                 NEVER,
                 update=True,

@@ -58,8 +58,8 @@ def _tell_errors(results: list[Checked]) -> None:
 def _pods_line(result: Checked, description: Description) -> str:
     told = []
     for role in description.roles:
-        first = pod_name(description.name, role, 0)
-        last = pod_name(description.name, role, role.replicas - 1)
+        first = pod_name(description.identity.name, role, 0)
+        last = pod_name(description.identity.name, role, role.replicas - 1)
         told.append(first if role.replicas == 1 else f"{first} to {last}")
     count = description.replicas
     return f"{result.title}: {count} pod{'s' if count != 1 else ''}: {', '.join(told)}"

@@ -28,7 +28,7 @@ def advice(description: Description) -> Iterator[Finding]:
 
 
 def _restart_advice(description: Description, role: Role) -> Iterator[Finding]:
-    if description.kind != "TaskSet" and "restartPolicy" in role.template.get("spec", {}):
+    if description.identity.kind != "TaskSet" and "restartPolicy" in role.template.get("spec", {}):
         yield warning(
             (*role.place, "spec", "restartPolicy"),
             "has no effect: the job decides on restarts, its pods always get Never",

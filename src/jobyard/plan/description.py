@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
+from jobyard.api.run_mode import RunMode
 from jobyard.schema.finding import Path
 
 JSON = Mapping[str, Any]
@@ -48,6 +49,27 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(self.template.get("spec", {}).get("containers", ()))
 
 
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """How one replica starts, as far as its kind has a say.
+
+    `env` goes before the user's own in every container; `command` and `args` are the main
+    container's, where the kind replaces them.
+    """
+
+    env: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] | None = None
+    args: tuple[str, ...] | None = None
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Which job it is. Offline its uid isn't known, and reads so."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = "<uid>"
+
+
 class Gang(msgspec.Struct, frozen=True, kw_only=True):
     """The pods that start together or not at all."""
 
@@ -58,16 +80,21 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job of any kind comes down to. The names are the lowering's caller's to set."""
+    """What a job of any kind comes down to.
 
+    `start` tells for a role and a rank how that replica starts; it is a function because
+    what it tells (TF_CONFIG, say) would be too much to hold for thousands of replicas. None
+    for the kinds whose pods can't be made yet.
+    """
+
+    identity: Identity
     roles: tuple[Role, ...]
     naming: Naming
+    start: Callable[[Role, int], Start] | None = None
     ports: tuple[JSON, ...] = ()
     gang: Gang | None = None
+    run_mode: RunMode | None = None
     has_tensorboard: bool = False
-    kind: str = ""
-    name: str = ""
-    namespace: str = ""
 
     @property
     def replicas(self) -> int:

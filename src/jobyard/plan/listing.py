@@ -42,3 +42,19 @@ def listed_roles(
         )
         for n, (spec, count) in enumerate(zip(specs, wanted, strict=True))
     )
+
+
+def first_rank(roles: tuple[Role, ...], role: Role) -> int:
+    """The rank over the whole job of a role's first replica: ranks go on through the roles."""
+    before = roles[: [other.type for other in roles].index(role.type)]
+    return sum(other.replicas for other in before)
+
+
+def named_port(role: Role, *names: str) -> int | None:
+    """The number of the main container's port of one of these names."""
+    for container in role.containers:
+        if container.get("name") == role.main_container:
+            for port in container.get("ports", ()):
+                if port.get("name") in names:
+                    return int(port["containerPort"])
+    return None

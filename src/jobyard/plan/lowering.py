@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from jobyard.api.kinds import Kind
-from jobyard.plan.description import Description
+from jobyard.api.value import ObjectMeta
+from jobyard.plan.description import Description, Identity
 from jobyard.plan.kinds import (
     beamjob,
     colossalaijob,
@@ -22,7 +23,7 @@ from jobyard.plan.kinds import (
 )
 
 # Queue and PodGroup have no replicas, so nothing is lowered from them.
-_LOWERINGS: Mapping[str, Callable[[Any], Description]] = {
+_LOWERINGS: Mapping[str, Callable[[Any, Identity], Description]] = {
     "BeamJob": beamjob.lower,
     "ColossalAIJob": colossalaijob.lower,
     "DeepSpeedJob": deepspeedjob.lower,
@@ -41,9 +42,6 @@ def described(kind: Kind, admitted: Mapping[str, Any]) -> Description | None:
     if lower is None:
         return None
     job: Any = msgspec.convert(admitted, kind.type)
-    return msgspec.structs.replace(
-        lower(job.spec),
-        kind=kind.name,
-        name=job.metadata.name,
-        namespace=job.metadata.namespace,
-    )
+    metadata: ObjectMeta = job.metadata
+    identity = Identity(kind.name, metadata.name, metadata.namespace, metadata.uid or "<uid>")
+    return lower(job.spec, identity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobyard.plan.description import Description, Role
+from jobyard.plan.description import Description, Identity, Role
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 COMPONENT = "tensorstack.dev/component"
@@ -23,26 +23,31 @@ def pod_name(job: str, role: Role, rank: int) -> str:
 def pod_names(description: Description) -> Iterator[tuple[Role, int, str]]:
     for role in description.roles:
         for rank in range(role.replicas):
-            yield role, rank, pod_name(description.name, role, rank)
+            yield role, rank, pod_name(description.identity.name, role, rank)
 
 
-def job_labels(description: Description) -> dict[str, str]:
+def host_name(identity: Identity, role: Role, rank: int) -> str:
+    """`<pod>.<job>`: resolves by the job's headless service, whatever the cluster's domain is."""
+    return f"{pod_name(identity.name, role, rank)}.{identity.name}"
+
+
+def job_labels(identity: Identity) -> dict[str, str]:
     """The labels on everything a job owns."""
-    component = description.kind.lower()
+    component = identity.kind.lower()
     return {
-        component: description.name,
-        OWNER_NAME: description.name,
+        component: identity.name,
+        OWNER_NAME: identity.name,
         COMPONENT: component,
         COMPONENT_TYPE: "user",
         MANAGED_BY: "jobyard",
-        JOB_NAME: description.name,
+        JOB_NAME: identity.name,
     }
 
 
-def replica_label(description: Description) -> str:
+def replica_label(identity: Identity) -> str:
     """The key of the label that carries a pod's own name."""
-    return f"{description.kind.lower()}-replica"
+    return f"{identity.kind.lower()}-replica"
 
 
-def job_selector(description: Description) -> dict[str, str]:
-    return {description.kind.lower(): description.name}
+def job_selector(identity: Identity) -> dict[str, str]:
+    return {identity.kind.lower(): identity.name}

@@ -24,24 +24,25 @@ def supporting_objects(description: Description) -> Iterator[dict[str, Any]]:
         yield _tensorboard_service(description)
     if description.gang is not None:
         yield _pod_group(description, description.gang)
-    if description.kind == "TaskSet":
-        yield _object(description, "v1", "ConfigMap", f"c-{description.name}-0")
+    if description.identity.kind == "TaskSet":
+        yield _object(description, "v1", "ConfigMap", f"c-{description.identity.name}-0")
 
 
 def _object(description: Description, api_version: str, kind: str, name: str) -> dict[str, Any]:
+    identity = description.identity
     metadata: dict[str, Any] = {"name": name}
-    if description.namespace:
-        metadata["namespace"] = description.namespace
-    metadata["labels"] = job_labels(description)
+    if identity.namespace:
+        metadata["namespace"] = identity.namespace
+    metadata["labels"] = job_labels(identity)
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
 
 
 def _job_service(description: Description) -> dict[str, Any]:
-    return _object(description, "v1", "Service", description.name) | {
+    return _object(description, "v1", "Service", description.identity.name) | {
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": job_selector(description),
+            "selector": job_selector(description.identity),
         }
     }
 
@@ -52,7 +53,7 @@ def _replica_services(description: Description) -> Iterator[dict[str, Any]]:
     for _, _, name in pod_names(description):
         spec: dict[str, Any] = {
             "publishNotReadyAddresses": True,
-            "selector": {replica_label(description): name},
+            "selector": {replica_label(description.identity): name},
             "ports": [dict(port) for port in description.ports],
         }
         if not maps:
@@ -61,10 +62,10 @@ def _replica_services(description: Description) -> Iterator[dict[str, Any]]:
 
 
 def _tensorboard_service(description: Description) -> dict[str, Any]:
-    name = f"{description.name}-tensorboard"
+    name = f"{description.identity.name}-tensorboard"
     return _object(description, "v1", "Service", name) | {
         "spec": {
-            "selector": {replica_label(description): name},
+            "selector": {replica_label(description.identity): name},
             "ports": [{"name": "http", "port": TENSORBOARD_PORT}],
         }
     }
@@ -79,4 +80,4 @@ def _pod_group(description: Description, gang: Gang) -> dict[str, Any]:
     if gang.roles:
         spec["roles"] = [{"name": name, "minMember": count} for name, count in gang.roles]
     api_version = "scheduler.tensorstack.dev/v1beta1"
-    return _object(description, api_version, "PodGroup", description.name) | {"spec": spec}
+    return _object(description, api_version, "PodGroup", description.identity.name) | {"spec": spec}

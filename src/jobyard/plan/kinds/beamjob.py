@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jobyard.api.beamjob import BeamJobSpec, Image
-from jobyard.plan.description import JSON, Description, Naming, Role
+from jobyard.plan.description import JSON, Description, Identity, Naming, Role
 from jobyard.plan.gangs import gang_of
 from jobyard.schema.finding import Path
 
@@ -13,9 +13,10 @@ _FLINK: Path = ("spec", "flinkClusterTemplate", "spec")
 _SPARK: Path = ("spec", "sparkClusterTemplate", "spec")
 
 
-def lower(spec: BeamJobSpec) -> Description:
+def lower(spec: BeamJobSpec, identity: Identity) -> Description:
     roles = _cluster(spec)
     return Description(
+        identity=identity,
         roles=roles,
         naming=Naming.JOB,
         gang=gang_of(spec.scheduler, roles),

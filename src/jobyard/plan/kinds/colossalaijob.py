@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jobyard.api.colossalaijob import ColossalAIJobSpec, ColossalAILauncher
-from jobyard.plan.description import JSON, Description, Naming, Role
+from jobyard.plan.description import JSON, Description, Identity, Naming, Role
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.launching import launched_roles, launcher_role, worker_role
 
@@ -13,9 +13,10 @@ from jobyard.plan.launching import launched_roles, launcher_role, worker_role
 _SHARED = ("volumes", "nodeSelector", "tolerations", "imagePullSecrets", "securityContext")
 
 
-def lower(spec: ColossalAIJobSpec) -> Description:
+def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
     roles = _roles(spec)
     return Description(
+        identity=identity,
         roles=roles,
         naming=Naming.JOB,
         gang=gang_of(spec.scheduler, roles),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jobyard.api.deepspeedjob import DeepSpeedJobSpec
-from jobyard.plan.description import Command, Description, Naming, Role, main_container
+from jobyard.plan.description import Command, Description, Identity, Naming, Role, main_container
 from jobyard.plan.gangs import gang_of
 
 
-def lower(spec: DeepSpeedJobSpec) -> Description:
+def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
     workers = spec.worker.replicas
     if spec.elastic is not None and spec.elastic.enabled:
         assert spec.elastic.expected_replicas is not None
@@ -23,6 +23,7 @@ def lower(spec: DeepSpeedJobSpec) -> Description:
         ),
     )
     return Description(
+        identity=identity,
         roles=roles,
         naming=Naming.JOB,
         gang=gang_of(spec.scheduler, roles, spec.elastic),

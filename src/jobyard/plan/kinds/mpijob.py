@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobyard.api.mpijob import MPIJobSpec
-from jobyard.plan.description import Description, Naming, Role
+from jobyard.plan.description import Description, Identity, Naming, Role
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.launching import launched_roles, launcher_role, worker_role
 from jobyard.schema.finding import Path
@@ -11,9 +11,10 @@ from jobyard.schema.finding import Path
 _PLACE: Path = ("spec", "worker", "template")
 
 
-def lower(spec: MPIJobSpec) -> Description:
+def lower(spec: MPIJobSpec, identity: Identity) -> Description:
     roles = _roles(spec)
     return Description(
+        identity=identity,
         roles=roles,
         naming=Naming.JOB,
         gang=gang_of(spec.scheduler, roles),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from jobyard.api.pytorchtrainingjob import PyTorchTrainingJobSpec
-from jobyard.plan.description import Command, Description, Naming
+from functools import partial
+
+from jobyard.api.pytorchtrainingjob import PyTorchTrainingJobSpec, TorchrunConfig
+from jobyard.plan.description import Command, Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import listed_roles
+from jobyard.plan.listing import first_rank, listed_roles, named_port
+from jobyard.plan.naming import host_name
 from jobyard.plan.sharing import shares
 
+DEFAULT_PORT = 23456
+_PORT_NAMES = ("pytorchjob-port", "master")
 
-def lower(spec: PyTorchTrainingJobSpec) -> Description:
+
+def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
     torchrun = spec.torchrun_config is not None and spec.torchrun_config.enabled
     counts = tuple(replica.replicas for replica in spec.replica_specs)
     if spec.elastic is not None and spec.elastic.enabled:
@@ -24,8 +30,69 @@ def lower(spec: PyTorchTrainingJobSpec) -> Description:
         command=Command.REPLACED_BY_TORCHRUN if torchrun else Command.KEPT,
     )
     return Description(
+        identity=identity,
         roles=roles,
         naming=Naming.JOB,
+        start=partial(_start, spec, identity, roles),
         gang=gang_of(spec.scheduler, roles, spec.elastic),
+        run_mode=spec.run_mode,
         has_tensorboard=spec.tensorboard_spec is not None,
     )
+
+
+def _start(
+    spec: PyTorchTrainingJobSpec,
+    identity: Identity,
+    roles: tuple[Role, ...],
+    role: Role,
+    rank: int,
+) -> Start:
+    master = roles[0]
+    host = host_name(identity, master, 0)
+    port = named_port(master, *_PORT_NAMES) or DEFAULT_PORT
+    address = (("MASTER_ADDR", host), ("MASTER_PORT", str(port)))
+    is_elastic = spec.elastic is not None and spec.elastic.enabled
+    ranks = (
+        ("WORLD_SIZE", str(sum(r.replicas for r in roles))),
+        ("RANK", str(first_rank(roles, role) + rank)),
+    )
+    if spec.torchrun_config is None or not spec.torchrun_config.enabled:
+        return Start(env=address + ranks)
+    return Start(
+        # torchrun sets the ranks of its processes itself; in an elastic job they change.
+        env=address if is_elastic else address + ranks,
+        command=_torchrun(spec, spec.torchrun_config, identity, f"{host}:{port}"),
+    )
+
+
+def _torchrun(
+    spec: PyTorchTrainingJobSpec, config: TorchrunConfig, identity: Identity, endpoint: str
+) -> tuple[str, ...]:
+    own_endpoint = () if _names_endpoint(config) else ("--rdzv_endpoint", endpoint)
+    return (
+        "torchrun",
+        "--nnodes",
+        _nodes(spec, config),
+        "--nproc_per_node",
+        config.proc_per_node,
+        "--rdzv_backend",
+        config.rdzv_backend,
+        *own_endpoint,
+        "--rdzv_id",
+        f"{identity.name}-{identity.uid}",
+        "--max_restarts",
+        str(config.max_restarts),
+        *config.extra_options,
+    )
+
+
+def _names_endpoint(config: TorchrunConfig) -> bool:
+    options = ("--rdzv_endpoint", "--rdzv-endpoint")
+    return any(option.split("=")[0] in options for option in config.extra_options)
+
+
+def _nodes(spec: PyTorchTrainingJobSpec, config: TorchrunConfig) -> str:
+    if spec.elastic is not None and spec.elastic.enabled:
+        return f"{spec.elastic.min_replicas}:{spec.elastic.max_replicas}"
+    count = sum(replica.replicas for replica in spec.replica_specs)
+    return f"{config.min_nodes}:{count}" if config.min_nodes is not None else str(count)

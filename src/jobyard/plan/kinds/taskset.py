@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jobyard.api.taskset import TaskSetSpec
-from jobyard.plan.description import Description, Naming, Role, main_container
+from jobyard.plan.description import Description, Identity, Naming, Role, main_container
 
 
-def lower(spec: TaskSetSpec) -> Description:
+def lower(spec: TaskSetSpec, identity: Identity) -> Description:
     roles = tuple(
         Role(
             type=role.name,
@@ -18,6 +18,7 @@ def lower(spec: TaskSetSpec) -> Description:
         for n, role in enumerate(spec.roles)
     )
     return Description(
+        identity=identity,
         roles=roles,
         naming=Naming.NONE,
     )

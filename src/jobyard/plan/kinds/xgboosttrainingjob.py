@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from jobyard.api.xgboosttrainingjob import XGBoostTrainingJobSpec
-from jobyard.plan.description import Description, Naming
+from functools import partial
+
+from jobyard.api.xgboosttrainingjob import XGBoostTrainingJobSpec, XGBoostType
+from jobyard.plan.description import Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import listed_roles
+from jobyard.plan.listing import listed_roles, named_port
+from jobyard.plan.naming import host_name
+
+DEFAULT_PORT = 9991
+_PORT_NAME = "xgboost-port"
 
 
-def lower(spec: XGBoostTrainingJobSpec) -> Description:
+def lower(spec: XGBoostTrainingJobSpec, identity: Identity) -> Description:
     roles = listed_roles(spec.replica_specs, "xgboost")
-    return Description(roles=roles, naming=Naming.JOB, gang=gang_of(spec.scheduler, roles))
+    return Description(
+        identity=identity,
+        roles=roles,
+        naming=Naming.JOB,
+        start=partial(_start, _shared_env(identity, roles)),
+        gang=gang_of(spec.scheduler, roles),
+        run_mode=spec.run_mode,
+    )
+
+
+def _shared_env(identity: Identity, roles: tuple[Role, ...]) -> tuple[tuple[str, str], ...]:
+    """What is the same for all replicas: where the tracker is, and who the workers are."""
+    (master,) = (role for role in roles if role.type == XGBoostType.MASTER)
+    workers = [role for role in roles if role.type == XGBoostType.WORKER]
+    host = host_name(identity, master, 0)
+    port = str(named_port(master, _PORT_NAME) or DEFAULT_PORT)
+    world = str(sum(role.replicas for role in roles))
+    hosts = [host_name(identity, role, n) for role in workers for n in range(role.replicas)]
+    worker_port = str(named_port(workers[0], _PORT_NAME) or DEFAULT_PORT) if workers else port
+    return (
+        ("MASTER_ADDR", host),
+        ("MASTER_PORT", port),
+        ("WORLD_SIZE", world),
+        ("WORKER_ADDRS", ",".join(hosts)),
+        ("WORKER_PORT", worker_port),
+        ("DMLC_TRACKER_URI", host),
+        ("DMLC_TRACKER_PORT", port),
+        ("DMLC_NUM_WORKER", world),
+    )
+
+
+def _start(shared: tuple[tuple[str, str], ...], role: Role, rank: int) -> Start:
+    """The master is rank 0, worker i is rank i + 1."""
+    number = str(0 if role.type == XGBoostType.MASTER else rank + 1)
+    return Start(env=(*shared, ("RANK", number), ("DMLC_TASK_ID", number)))

@@ -1,0 +1,144 @@
+"""The pod of one replica, from a job's description.
+
+What the template says passes through; what is added is said here, in the order in which
+it is added. Who calls this knows which attempt it is and whether the job was paused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from jobyard.plan.description import JSON, Description, Naming, Role, Start
+from jobyard.plan.modes import (
+    debug_override,
+    in_debug,
+    is_debugging,
+    resume_override,
+    skips_init_containers,
+    started,
+)
+from jobyard.plan.naming import (
+    REPLICA_RANK,
+    REPLICA_TYPE,
+    job_labels,
+    pod_name,
+    replica_label,
+)
+
+ATTEMPT = "batch.tensorstack.dev/attempt"
+T9K_SCHEDULER = "t9k-scheduler"
+_SCHEDULER_GROUP = "scheduler.tensorstack.dev"
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """Which replica a pod is for, and which try of it."""
+
+    role: Role
+    rank: int
+    attempt: int = 0
+    # The job has been paused before, so its resumeSpecs apply.
+    is_resumed: bool = False
+
+
+def replica_pod(
+    description: Description, replica: Replica, expand: Callable[[str], str] = str
+) -> dict[str, Any]:
+    """The pod object; `expand` replaces the job's own variables in commands and environment."""
+    assert description.start is not None
+    start = description.start(replica.role, replica.rank)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(description, replica),
+        "spec": _spec(description, replica, start, expand),
+    }
+
+
+def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
+    identity, role = description.identity, replica.role
+    name = pod_name(identity.name, role, replica.rank)
+    given = role.template.get("metadata", {})
+    labels = {
+        **given.get("labels", {}),
+        **job_labels(identity),
+        replica_label(identity): name,
+        REPLICA_TYPE: role.type,
+        REPLICA_RANK: str(replica.rank),
+    }
+    if description.gang is not None:
+        labels[f"{_SCHEDULER_GROUP}/group-name"] = identity.name
+        labels[f"{_SCHEDULER_GROUP}/queue"] = description.gang.queue
+        labels[f"{_SCHEDULER_GROUP}/role"] = role.type
+    out: dict[str, Any] = {"name": name}
+    if identity.namespace:
+        out["namespace"] = identity.namespace
+    out["labels"] = labels
+    out["annotations"] = {**given.get("annotations", {}), ATTEMPT: str(replica.attempt)}
+    return out
+
+
+def _spec(
+    description: Description, replica: Replica, start: Start, expand: Callable[[str], str]
+) -> dict[str, Any]:
+    mode, role = description.run_mode, replica.role
+    # Restarts are the job's to decide, so the kubelet must not.
+    out: dict[str, Any] = {**role.template["spec"], "restartPolicy": "Never"}
+    if description.naming is Naming.JOB:
+        name = pod_name(description.identity.name, role, replica.rank)
+        out |= {"hostname": name, "subdomain": description.identity.name}
+    if description.gang is not None:
+        out["schedulerName"] = T9K_SCHEDULER
+    env = _env(description, replica, start)
+    if skips_init_containers(mode, role, is_resumed=replica.is_resumed):
+        out.pop("initContainers", None)
+    if "initContainers" in out:
+        out["initContainers"] = [_container(c, env, expand) for c in out["initContainers"]]
+    out["containers"] = [
+        _container(
+            _main(c, description, replica, start) if c["name"] == role.main_container else c,
+            env,
+            expand,
+        )
+        for c in role.containers
+    ]
+    return out
+
+
+def _main(
+    container: JSON, description: Description, replica: Replica, start: Start
+) -> dict[str, Any]:
+    mode, role = description.run_mode, replica.role
+    if is_debugging(mode):
+        return in_debug(dict(container), debug_override(mode, role))
+    resume = resume_override(mode, role) if replica.is_resumed else None
+    return started(dict(container), start, resume)
+
+
+def _env(description: Description, replica: Replica, start: Start) -> tuple[tuple[str, str], ...]:
+    """Ours, put before the user's own: theirs may refer to it, and wins."""
+    return (
+        *start.env,
+        ("JOBYARD_JOB", description.identity.name),
+        ("JOBYARD_REPLICA_TYPE", replica.role.type),
+        ("JOBYARD_REPLICA_RANK", str(replica.rank)),
+        ("JOBYARD_ATTEMPT", str(replica.attempt)),
+        ("PYTHONUNBUFFERED", "1"),
+    )
+
+
+def _container(
+    container: JSON, env: tuple[tuple[str, str], ...], expand: Callable[[str], str]
+) -> dict[str, Any]:
+    out = dict(container)
+    for field in ("command", "args"):
+        if field in out:
+            out[field] = [expand(text) for text in out[field]]
+    own = [
+        {**variable, "value": expand(variable["value"])} if "value" in variable else variable
+        for variable in out.get("env", ())
+    ]
+    out["env"] = [{"name": name, "value": value} for name, value in env] + own
+    return out
