@@ -67,7 +67,7 @@ spec:
 """)
 
 _MIXED = "use either worker and launcher, or torchConfig and replicaSpecs"
-_NEITHER = "a ColossalAIJob needs either worker, or torchConfig with replicaSpecs"
+_NEITHER = "ColossalAIJob needs either worker, or torchConfig with replicaSpecs"
 _KEYS = "no volume may be mounted at ssh.authMountPath (/root/.ssh if absent)"
 
 TABLES = (
@@ -254,7 +254,7 @@ TABLES = (
                 "two launchers listed",
                 put("spec.replicaSpecs[1].type", "launcher"),
                 "spec.replicaSpecs",
-                "type launcher is listed more than once; put its replicas into one entry",
+                "type launcher is listed more than once; each may stand once",
             ),
             Wrong(
                 "the types of a paused job in another order",

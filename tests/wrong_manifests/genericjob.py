@@ -185,7 +185,7 @@ TABLES = (
                 "a type listed twice",
                 append("spec.replicaSpecs", _ANOTHER),
                 "spec.replicaSpecs",
-                "type worker is listed more than once; put its replicas into one entry",
+                "type worker is listed more than once; each may stand once",
             ),
             Wrong(
                 "more types than there may be",
@@ -230,7 +230,7 @@ TABLES = (
                     {"name": "main", "image": "busybox"},
                 ),
                 "spec.replicaSpecs[0].template.spec.containers",
-                "container names must differ from one another",
+                "is listed more than once; each may stand once",
             ),
             Wrong(
                 "more than 5000 replicas in all",
@@ -290,7 +290,7 @@ TABLES = (
                 "a debug override twice for a type",
                 append("spec.runMode.debug.replicaSpecs", {"type": "worker"}),
                 "spec.runMode.debug.replicaSpecs",
-                "each type may stand once among the debug replicaSpecs",
+                "is listed more than once; each may stand once",
             ),
             Wrong(
                 "a resume override of a type that is not there",
@@ -302,7 +302,7 @@ TABLES = (
                 "a resume override twice for a type",
                 append("spec.runMode.pause.resumeSpecs", {"type": "worker"}),
                 "spec.runMode.pause.resumeSpecs",
-                "each type may stand once among the resumeSpecs",
+                "is listed more than once; each may stand once",
             ),
             Wrong(
                 "a node port",

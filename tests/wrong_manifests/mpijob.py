@@ -69,7 +69,7 @@ spec:
 """)
 
 _MIXED = "use either worker and mca and mpiHome, or mpiConfig and replicaSpecs"
-_NEITHER = "a MPIJob needs either worker, or mpiConfig with replicaSpecs"
+_NEITHER = "MPIJob needs either worker, or mpiConfig with replicaSpecs"
 _KEYS = "no volume may be mounted at ssh.sshAuthMountPath (/root/.ssh if absent)"
 
 TABLES = (
@@ -279,7 +279,7 @@ TABLES = (
                     append("spec.replicaSpecs", REPLICA_SHAPE["spec"]["replicaSpecs"][1]),
                 ),
                 "spec.replicaSpecs",
-                "type worker is listed more than once; put its replicas into one entry",
+                "type worker is listed more than once; each may stand once",
             ),
             Wrong(
                 "no replicas at all",

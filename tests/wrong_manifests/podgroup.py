@@ -60,7 +60,7 @@ TABLES = (
                 "a role listed twice",
                 put("spec.roles[1].name", "master"),
                 "spec.roles",
-                "each role may stand once",
+                "role master is listed more than once; each may stand once",
             ),
             Wrong(
                 "a role without members",

@@ -167,7 +167,7 @@ TABLES = (
                 "a type listed twice",
                 append("spec.replicaSpecs", PLAIN["spec"]["replicaSpecs"][1]),
                 "spec.replicaSpecs",
-                "type worker is listed more than once; put its replicas into one entry",
+                "type worker is listed more than once; each may stand once",
             ),
             Wrong(
                 "a type that is not a DNS label",

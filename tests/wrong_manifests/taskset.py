@@ -75,7 +75,7 @@ TABLES = (
                 "the same event twice",
                 put("spec.roles[1].eventPolicy[1].event", "RoleFailed"),
                 "spec.roles[1].eventPolicy",
-                "each event may stand once",
+                "event RoleFailed is listed more than once; each may stand once",
             ),
             Wrong(
                 "an event that there is not",
@@ -105,7 +105,7 @@ TABLES = (
                 "a role listed twice",
                 put("spec.roles[1].name", "server"),
                 "spec.roles",
-                "role server is listed more than once; each needs a name of its own",
+                "role server is listed more than once; each may stand once",
             ),
             Wrong(
                 "a role whose name is not a DNS label",

@@ -74,7 +74,7 @@ TABLES = (
                 "the chief listed twice",
                 append("spec.replicaSpecs", WITH_PS["spec"]["replicaSpecs"][0]),
                 "spec.replicaSpecs",
-                "type chief is listed more than once; put its replicas into one entry",
+                "type chief is listed more than once; each may stand once",
             ),
             Wrong(
                 "neither chief nor worker",

@@ -15,7 +15,7 @@ Change = Edit | tuple[Edit, ...]
 
 # Rules that all kinds of jobs share.
 # The rules about names point here, since no field of the schema lies deeper.
-NAME = "metadata"
+NAME = "metadata.name"
 DNS_1035 = "must start with a letter and hold only lower-case letters, digits and '-'"
 DNS_LABEL = "must hold only lower-case letters, digits and '-'"
 HELD = "can be changed only while the job is paused (spec.runMode.pause.enabled: true)"

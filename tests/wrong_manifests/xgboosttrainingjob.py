@@ -78,7 +78,7 @@ TABLES = (
                     drop("spec.runMode.pause"),
                 ),
                 "spec.replicaSpecs",
-                "type master is listed more than once; put its replicas into one entry",
+                "type master is listed more than once; each may stand once",
             ),
             Wrong(
                 "a type that there is not",

@@ -261,5 +261,5 @@ class BeamJob(Resource):
             "'sparkcluster-worker'",
             "r.sparkClusterTemplate.spec.worker.replicas",
         ),
-        *change_rules(BeamJobSpec),
+        *change_rules(BeamJobSpec, can_pause=False),
     )

@@ -16,7 +16,8 @@ _META = {
         "type": "string",
     },
     "kind": {"description": "The kind of this object.", "type": "string"},
-    "metadata": {"type": "object"},
+    # The name is spelled out so that rules can report at it.
+    "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
 }
 
 

@@ -12,7 +12,9 @@ from jobyard.api.run_mode import Elastic
 from jobyard.api.status import TrainingStatus
 from jobyard.api.value import (
     ARGUMENT_LENGTH_MAX,
+    ARGUMENTS_MAX,
     JSON,
+    Argument,
     Arguments,
     Resource,
     Value,
@@ -44,12 +46,15 @@ class Autotune(StrEnum):
     TUNE = "tune"
 
 
+Program = Annotated[tuple[Argument, ...], described(min_length=1, max_length=ARGUMENTS_MAX)]
+
+
 class DeepSpeedRun(Value):
     """What deepspeed runs: a script, a module or a program."""
 
-    python: Annotated[Arguments, described("A Python script and its arguments.")] = ()
-    module: Annotated[Arguments, described("A Python module and its arguments.")] = ()
-    exec: Annotated[Arguments, described("A program that isn't Python, and its arguments.")] = ()
+    python: Annotated[Program, described("A Python script and its arguments.")] = ()
+    module: Annotated[Program, described("A Python module and its arguments.")] = ()
+    exec: Annotated[Program, described("A program that isn't Python, and its arguments.")] = ()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -112,7 +112,8 @@ class Service(Value):
 
 def _known_replicas(listed: str) -> tuple[Rule, ...]:
     """Rules that name only replicas which are there; two, to stay within CEL's budget."""
-    known = f"self.{listed}.all(r, r.all(t, self.replicaSpecs.exists(s, s.type == t)))"
+    here = "self.replicaSpecs.exists(s, s.type == t)"
+    known = f"self.{listed}.all(r, r.all(t, {here}))"
     inside = (
         f"self.replicaSpecs.all(s, self.{listed}.all(r, !(s.type in r)"
         " || r[s.type].max() < s.replicas))"
@@ -127,7 +128,8 @@ def _known_replicas(listed: str) -> tuple[Rule, ...]:
             cel=guarded(f"self.{listed}", known),
             message=f"{listed} names a type that is not among replicaSpecs",
             message_cel=formatted(
-                "names a type that is not there; the types of this job are %s",
+                "names the type %s, which is not there; the types of this job are %s",
+                f"self.{listed}.map(r, r.filter(t, !{here})).filter(u, u.size() > 0)[0][0]",
                 LISTED_TYPES,
             ),
             field=f".{listed}",

@@ -6,12 +6,11 @@ from enum import StrEnum
 from typing import Annotated
 
 from jobyard.api.replicas import ReplicaCount
-from jobyard.api.rules import name_with_suffix, pod_name_length
+from jobyard.api.rules import pod_name_length
 from jobyard.api.value import PodTemplateOrEmpty, Value
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 
-LAUNCHER_SUFFIX = "-launcher"
 LAUNCHER_TYPES = "['launcher', 'worker']"
 DEFAULT_SSHD_PATH = "/usr/sbin/sshd"
 DEFAULT_AUTH_MOUNT_PATH = "/root/.ssh"
@@ -47,7 +46,7 @@ def one_shape(kind: str, first: tuple[str, ...], second: tuple[str, ...]) -> tup
         ),
         Rule(
             cel=f"has(self.{first[0]}) || has(self.{second[-1]})",
-            message=f"a {kind} needs either {first[0]}, or {' with '.join(second)}",
+            message=f"{kind} needs either {first[0]}, or {' with '.join(second)}",
         ),
         Rule(
             cel=f"!has(self.{second[-1]}) || self.{second[-1]}.exists(r, r.type == 'worker')",
@@ -81,7 +80,8 @@ def keys_unmounted(path_field: str) -> tuple[Rule, ...]:
     path = f"(has(self.ssh) ? self.ssh.{path_field} : '{DEFAULT_AUTH_MOUNT_PATH}')"
     free = (
         ".spec.containers.all(c, !has(c.volumeMounts)"
-        f" || c.volumeMounts.all(m, m.mountPath != {path}))"
+        f" || c.volumeMounts.all(m, m.mountPath != {path}"
+        f" && !m.mountPath.startsWith({path} + '/')))"
     )
     message = (
         f"no volume may be mounted at ssh.{path_field} ({DEFAULT_AUTH_MOUNT_PATH} if absent):"
@@ -108,8 +108,5 @@ _WORKERS = (
     " self.spec.replicaSpecs.filter(r, r.type == 'worker').map(r, r.replicas).sum() : 1)"
 )
 
-# `<job>-worker-<rank>` and `<job>-launcher`, in either shape.
-LAUNCHER_POD_NAMES = (
-    pod_name_length(f"[{_WORKERS}]", "'worker'", "r"),
-    name_with_suffix(LAUNCHER_SUFFIX),
-)
+# `<job>-worker-<rank>`, in either shape; `<job>-launcher` is never longer.
+LAUNCHER_POD_NAMES = (pod_name_length(f"[{_WORKERS}]", "'worker'", "r"),)

@@ -18,7 +18,7 @@ from jobyard.api.value import (
     Value,
 )
 from jobyard.schema.derive import described
-from jobyard.schema.rule import Rule, formatted
+from jobyard.schema.rule import Rule, formatted, unique_by
 
 ROLES_MAX = 17
 # A job's replicas, and its launcher.
@@ -45,12 +45,7 @@ class PodGroupSpec(Value):
         described(
             "How many pods of each role must fit at once.",
             max_length=ROLES_MAX,
-            rules=(
-                Rule(
-                    cel="self.all(a, self.exists_one(b, b.name == a.name))",
-                    message="each role may stand once",
-                ),
-            ),
+            rules=(unique_by("name", "role"),),
         ),
     ] = ()
 

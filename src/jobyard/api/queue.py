@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from jobyard.api.value import Count, LabelSelector, Quantities, Resource, Value
+from jobyard.api.value import DNS_LABEL, Count, LabelSelector, Quantities, Resource, Value
 from jobyard.schema.derive import described
+from jobyard.schema.rule import Rule
 
 
 class Quota(Value):
@@ -69,6 +70,15 @@ class QueueStatus(Value):
 
 class Queue(Resource):
     """Who may use how much of the cluster, and who goes first."""
+
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"self.metadata.name.matches('{DNS_LABEL}')",
+            message="the name must hold only lower-case letters, digits and '-', such as team-a:"
+            " jobs name their queue so",
+            field=".metadata.name",
+        ),
+    )
 
     spec: Annotated[QueueSpec, described("The queue's share and rank.")]
     status: Annotated[QueueStatus | None, described("What is observed of the queue.")] = None

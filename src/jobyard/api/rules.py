@@ -10,7 +10,7 @@ import msgspec
 
 from jobyard.api.run_mode import Mode
 from jobyard.api.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX
-from jobyard.schema.rule import Rule, formatted
+from jobyard.schema.rule import Rule, formatted, unique_by
 
 _DNS_1035 = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
@@ -18,17 +18,10 @@ JOB_NAME = Rule(
     cel=f"self.metadata.name.matches('{_DNS_1035}')",
     message="the name must start with a letter and hold only lower-case letters, digits and '-',"
     " such as train-1: the job's services are named after it",
-    field=".metadata",
+    field=".metadata.name",
 )
 
-UNIQUE_TYPES = Rule(
-    cel="self.all(a, self.exists_one(b, b.type == a.type))",
-    message="each type may stand once",
-    message_cel=formatted(
-        "type %s is listed more than once; put its replicas into one entry",
-        "self.filter(a, !self.exists_one(b, b.type == a.type))[0].type",
-    ),
-)
+UNIQUE_TYPES = unique_by("type", "type")
 
 REPLICAS_IN_ALL = Rule(
     cel=f"self.map(r, r.replicas).sum() <= {REPLICAS_MAX}",
@@ -79,9 +72,12 @@ def lacking(kind: str, *modes: Mode) -> tuple[Rule, ...]:
 
 def _lacks(kind: str, mode: Mode) -> Rule:
     path = "elastic" if mode is Mode.ELASTIC else f"runMode.{mode}"
+    used = f"!self.{path}.enabled"
+    if mode is Mode.ELASTIC:
+        used += f" && !has(self.{path}.expectedReplicas)"
     return Rule(
-        cel=guarded(f"self.{path}", f"!self.{path}.enabled"),
-        message=f"a {kind} has no {mode} mode; remove spec.{path}",
+        cel=guarded(f"self.{path}", f"({used})"),
+        message=f"{kind} has no {mode} mode; remove spec.{path}",
         field=f".{path}",
     )
 
@@ -125,18 +121,25 @@ def pod_name_length(entries: str, infix: str, replicas: str) -> Rule:
         cel=f"{entries}.all(r, {length} <= {limit})",
         message=f"a pod's name would have more than {limit} characters: shorten the name",
         message_cel=f"{entries}.filter(r, {length} > {limit}).map(r, {told})[0]",
-        field=".metadata",
+        field=".metadata.name",
     )
 
 
 def name_with_suffix(suffix: str, when: str = "true") -> Rule:
     """The one pod `<job><suffix>` can have its name."""
-    longest = DNS_LABEL_LENGTH_MAX - len(suffix)
+    limit = DNS_LABEL_LENGTH_MAX
+    longest = limit - len(suffix)
     return Rule(
         cel=f"!({when}) || size(self.metadata.name) <= {longest}",
         message=f"the name must have at most {longest} characters, so that pod <name>{suffix}"
-        f" stays within {DNS_LABEL_LENGTH_MAX}: shorten the name",
-        field=".metadata",
+        f" stays within {limit}: shorten the name",
+        message_cel=formatted(
+            f"pod %s{suffix} would have a name of %s characters; at most {limit} are possible:"
+            " shorten the name",
+            "self.metadata.name",
+            f"size(self.metadata.name) + {len(suffix)}",
+        ),
+        field=".metadata.name",
     )
 
 
@@ -172,7 +175,7 @@ def _present(path: str) -> str:
     return " && ".join(f"has({'.'.join(steps[:end])})" for end in range(3, len(steps) + 1))
 
 
-def change_rules(spec: type[msgspec.Struct]) -> tuple[Rule, ...]:
+def change_rules(spec: type[msgspec.Struct], *, can_pause: bool = True) -> tuple[Rule, ...]:
     """What may change after creation, as rules at the root of a kind with this spec.
 
     They stand at the root because a transition rule on an absent field isn't run, and
@@ -196,9 +199,13 @@ def change_rules(spec: type[msgspec.Struct]) -> tuple[Rule, ...]:
     ]
     rules += [
         Rule(
-            cel=f"({_same(path)}) || {_OPEN}",
+            cel=f"({_same(path)}) || {_OPEN}"
+            # Other types are refused by a rule of their own: pausing wouldn't help there.
+            + (f" || !({_SAME_TYPES.cel})" if path == "spec.replicaSpecs" else ""),
             message="can be changed only while the job is paused"
-            " (spec.runMode.pause.enabled: true) and has not finished",
+            " (spec.runMode.pause.enabled: true) and has not finished"
+            if can_pause
+            else "can't be changed once the job exists; make a new job",
             field="." + path,
         )
         for path in held

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Name, Value
 from jobyard.schema.derive import described
-from jobyard.schema.rule import Rule, formatted
+from jobyard.schema.rule import Rule, formatted, unique_by
 
 
 class Mode(StrEnum):
@@ -21,13 +21,6 @@ class Mode(StrEnum):
     DEBUG = "debug"
     PAUSE = "pause"
     ELASTIC = "elastic"
-
-
-def _unique(what: str) -> Rule:
-    return Rule(
-        cel="self.all(a, self.exists_one(b, b.type == a.type))",
-        message=f"each type may stand once among the {what}",
-    )
 
 
 class DebugReplica(Value):
@@ -52,7 +45,7 @@ class Debug(Value):
         described(
             "Overrides by replica type; types not listed sleep.",
             max_length=TYPES_MAX,
-            rules=(_unique("debug replicaSpecs"),),
+            rules=(unique_by("type", "type"),),
         ),
     ] = ()
 
@@ -81,7 +74,7 @@ class Pause(Value):
         described(
             "How each type starts after a pause; can't be changed once the job exists.",
             max_length=TYPES_MAX,
-            rules=(_unique("resumeSpecs"),),
+            rules=(unique_by("type", "type"),),
         ),
     ] = ()
 
@@ -100,7 +93,7 @@ class RunMode(Value):
 Replicas = Annotated[int, described(ge=1, le=REPLICAS_MAX)]
 
 
-class Elastic(Value):
+class ElasticFields(Value):
     """The number of replicas may change while the job runs."""
 
     enabled: Annotated[bool, described("Whether the job is elastic.")] = False
@@ -114,6 +107,10 @@ class Elastic(Value):
         Replicas | None,
         described("How many replicas there should be now; may change at any time."),
     ] = None
+
+
+class Elastic(ElasticFields):
+    """The number of replicas may change while the job runs."""
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -134,6 +131,7 @@ class Elastic(Value):
         ),
         Rule(
             cel="!has(self.expectedReplicas) || !has(self.minReplicas) || !has(self.maxReplicas)"
+            " || self.minReplicas > self.maxReplicas"
             " || (self.minReplicas <= self.expectedReplicas"
             " && self.expectedReplicas <= self.maxReplicas)",
             message="expectedReplicas must be from minReplicas to maxReplicas",

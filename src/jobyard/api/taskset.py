@@ -18,7 +18,7 @@ from jobyard.api.value import (
     pod_template,
 )
 from jobyard.schema.derive import described
-from jobyard.schema.rule import Rule, formatted
+from jobyard.schema.rule import Rule, formatted, unique_by
 
 RETRIES_MAX = 9999
 
@@ -91,12 +91,7 @@ class Role(Value):
         described(
             "What the role's end means; absent: its failure fails the TaskSet.",
             max_length=3,
-            rules=(
-                Rule(
-                    cel="self.all(a, self.exists_one(b, b.event == a.event))",
-                    message="each event may stand once",
-                ),
-            ),
+            rules=(unique_by("event", "event"),),
         ),
     ] = ()
     template: Annotated[
@@ -145,14 +140,7 @@ class TaskSetSpec(Value):
             min_length=1,
             max_length=TYPES_MAX,
             rules=(
-                Rule(
-                    cel="self.all(a, self.exists_one(b, b.name == a.name))",
-                    message="each role needs a name of its own",
-                    message_cel=formatted(
-                        "role %s is listed more than once; each needs a name of its own",
-                        "self.filter(a, !self.exists_one(b, b.name == a.name))[0].name",
-                    ),
-                ),
+                unique_by("name", "role"),
                 Rule(
                     cel=f"self.map(r, r.replicas).sum() <= {TASKSET_REPLICAS_MAX}",
                     message=f"a TaskSet has at most {TASKSET_REPLICAS_MAX} replicas in all",
@@ -209,6 +197,6 @@ class TaskSet(Resource):
             " shorten the name",
             message_cel=f"self.spec.roles.filter(r, {_POD_NAME_LENGTH} > {DNS_LABEL_LENGTH_MAX})"
             f".map(r, {_TOLD})[0]",
-            field=".metadata",
+            field=".metadata.name",
         ),
     )

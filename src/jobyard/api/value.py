@@ -8,16 +8,16 @@ import msgspec
 
 from jobyard.schema import core
 from jobyard.schema.derive import Core, described
-from jobyard.schema.rule import Rule
+from jobyard.schema.rule import Rule, unique_by
 
 # Bounds. CEL's cost estimate works with them, so they are part of the API.
 REPLICAS_MAX = 5000
 TYPES_MAX = 16
 ARGUMENTS_MAX = 1024
 ARGUMENT_LENGTH_MAX = 131072  # what Linux takes as one argument
-PATH_LENGTH_MAX = 4096
-DNS_LABEL_LENGTH_MAX = 63
-DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+PATH_LENGTH_MAX = 1024
+DNS_LABEL = core.DNS_LABEL
+DNS_LABEL_LENGTH_MAX = core.DNS_LABEL_LENGTH_MAX
 INT32_MAX = 2**31 - 1
 
 
@@ -45,10 +45,7 @@ Count = Annotated[int, described(ge=0, le=INT32_MAX)]
 Quantity = Annotated[JSON, described(core=Core(name=core.QUANTITY_NAME))]
 Quantities = dict[str, Quantity]
 
-_UNIQUE_CONTAINERS = Rule(
-    cel="self.all(a, self.exists_one(b, b.name == a.name))",
-    message="container names must differ from one another",
-)
+_UNIQUE_CONTAINERS = unique_by("name", "container name")
 
 
 def pod_template(

@@ -5,7 +5,7 @@ What is changed here, and why:
 
 * lists are plain values: no list-type map. Pods allow some of those lists to repeat a
   key (env, ports), and a job's template is replaced as a whole, never merged;
-* bounds, which CEL's cost estimate needs;
+* bounds, which CEL's cost estimate needs, and what every pod's container names must be;
 * a template's metadata is cut down to what a template can set.
 """
 
@@ -37,6 +37,7 @@ QUANTITY: JSONSchema = {
 CONTAINERS_MAX = 32
 VOLUME_MOUNTS_MAX = 64
 DNS_LABEL_LENGTH_MAX = 63
+DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 MOUNT_PATH_LENGTH_MAX = 4096
 
 _TEMPLATE_METADATA = ("annotations", "finalizers", "generateName", "labels", "name", "namespace")
@@ -77,7 +78,7 @@ def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:
         case "ServicePort":
             return _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX)
         case "Container":
-            schema = _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX)
+            schema = _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX, pattern=DNS_LABEL)
             return _with(schema, "volumeMounts", maxItems=VOLUME_MOUNTS_MAX)
         case "PodSpec":
             schema = _with(schema, "initContainers", maxItems=CONTAINERS_MAX)

@@ -41,3 +41,16 @@ def formatted(text: str, *values: str) -> str:
     """
     assert text.count("%s") == len(values), text
     return f"{text!r}.format([{', '.join(values)}])"
+
+
+def unique_by(field: str, noun: str) -> Rule:
+    """The entries of a list differ in this field; for the list itself."""
+    alone = f"self.exists_one(b, b.{field} == a.{field})"
+    return Rule(
+        cel=f"self.all(a, {alone})",
+        message=f"each {noun} may stand once",
+        message_cel=formatted(
+            f"{noun} %s is listed more than once; each may stand once",
+            f"self.filter(a, !{alone})[0].{field}",
+        ),
+    )
