@@ -21,6 +21,7 @@ from jobyard.manifest.reading import Document, read
 from jobyard.plan.description import Description
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_names
+from jobyard.plan.pods import Replica, replica_pod
 from jobyard.plan.quantity import Quantity
 from jobyard.plan.sharing import shares
 from jobyard.plan.supporting import supporting_objects
@@ -226,7 +227,9 @@ def test_with_the_service_added_the_tf_config_is_json() -> None:
     assert not result.findings
     job = msgspec.convert(result.value, GenericJob)
     value = job.spec.replica_specs[0].template["spec"]["containers"][0]["env"][0]["value"]
-    config = msgspec.json.decode(replaced(value, Facts.of(job), "worker", 2))
+    config = msgspec.json.decode(
+        replaced(value, Facts.of(job.metadata.name, job.spec), "worker", 2)
+    )
     assert config["task"] == {"type": "worker", "index": 2}
     assert config["cluster"]["worker"][3] == "generic-example-worker-3:2222"
 
@@ -292,3 +295,133 @@ def test_a_command_that_sshd_replaces_is_a_warning() -> None:
     (finding,) = checked(document).findings
     assert dotted(finding.path) == "spec.worker.template.spec.containers[0].command"
     assert finding.text == "has no effect: it is replaced by sshd"
+
+
+RESUMABLE = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: {kind}
+metadata: {{name: train}}
+spec:
+  {extra}
+  runMode:
+    {mode}
+  replicaSpecs:
+  - type: worker
+    template:
+      metadata: {{labels: {{team: a}}, annotations: {{note: b}}}}
+      spec:
+        initContainers: [{{name: fetch, image: i, args: [data]}}]
+        containers:
+        - name: main
+          image: i
+          command: [train]
+          args: [fresh]
+          livenessProbe: {{exec: {{command: [check]}}}}
+          env: [{{name: RANK, value: mine}}]
+        - {{name: side, image: i, command: [watch]}}
+"""
+PAUSE = "pause: {resumeSpecs: [{type: worker, command: [again], args: [%s]%s}]}"
+SKIP = "{type: worker, skipInitContainer: true}"
+TORCHRUN = "torchrunConfig: {enabled: true}"
+
+
+def pod(
+    mode: str, *, resumed: bool = False, extra: str = "", kind: str = "PyTorchTrainingJob"
+) -> dict[str, Any]:
+    result = check(RESUMABLE.format(mode=mode, extra=extra, kind=kind))
+    assert not result.has_errors, result.findings
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    (role,) = description.roles
+    return replica_pod(description, Replica(role=role, rank=0, attempt=3, is_resumed=resumed))
+
+
+def main(found: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
+    container = found["spec"]["containers"][0]
+    return container.get("command"), container.get("args")
+
+
+@pytest.mark.parametrize(
+    ("mode", "resumed", "extra", "want"),
+    [
+        pytest.param("{}", False, "", (["train"], ["fresh"]), id="as the template says"),
+        pytest.param(PAUSE % ("x", ""), False, "", (["train"], ["fresh"]), id="before a pause"),
+        pytest.param(PAUSE % ("x", ""), True, "", (["again"], ["x"]), id="after a pause"),
+        pytest.param(
+            "pause: {resumeSpecs: [{type: worker, command: [again]}]}",
+            True,
+            "",
+            (["again"], None),
+            id="a resume command without args does not take the template's",
+        ),
+        pytest.param(
+            "pause: {resumeSpecs: [{type: worker, args: [x]}]}",
+            True,
+            "",
+            (["train"], ["x"]),
+            id="resume args keep the template's command",
+        ),
+        pytest.param(
+            "debug: {enabled: true}", False, "", (["sleep", "inf"], None), id="debug sleeps"
+        ),
+        pytest.param(
+            "debug: {enabled: true, replicaSpecs: [{type: worker, command: [sh]}]}",
+            True,
+            TORCHRUN,
+            (["sh"], None),
+            id="debug with a command of its own, even with torchrun",
+        ),
+    ],
+)
+def test_the_run_mode_decides_the_main_command(
+    mode: str,
+    resumed: bool,
+    extra: str,
+    want: tuple[list[str] | None, list[str] | None],
+) -> None:
+    assert main(pod(mode, resumed=resumed, extra=extra)) == want
+
+
+def test_with_torchrun_only_the_args_of_a_resume_count() -> None:
+    command, args = main(pod(PAUSE % ("x", ""), resumed=True, extra=TORCHRUN))
+    assert command is not None
+    assert command[0] == "torchrun"
+    assert args == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "resumed", "kept"),
+    [
+        (f"debug: {{enabled: true, replicaSpecs: [{SKIP}]}}", False, False),
+        ("debug: {enabled: true}", False, True),
+        (PAUSE % ("x", ", skipInitContainer: true"), False, True),
+        (PAUSE % ("x", ", skipInitContainer: true"), True, False),
+    ],
+)  # fmt: skip
+def test_init_containers_are_left_out_when_asked(mode: str, resumed: bool, kept: bool) -> None:
+    assert ("initContainers" in pod(mode, resumed=resumed)["spec"]) is kept
+
+
+def test_debug_drops_what_would_end_a_sleeping_container() -> None:
+    container = pod("debug: {enabled: true}")["spec"]["containers"][0]
+    assert "livenessProbe" not in container
+    assert "livenessProbe" in pod("{}")["spec"]["containers"][0]
+
+
+def test_a_pod_keeps_what_the_template_says_and_adds_ours_before_it() -> None:
+    found = pod("{}")
+    assert found["metadata"]["labels"]["team"] == "a"
+    assert found["metadata"]["labels"]["pytorchtrainingjob-replica"] == "train-worker-0"
+    assert found["metadata"]["annotations"] == {
+        "note": "b",
+        "batch.tensorstack.dev/attempt": "3",
+    }
+    assert found["spec"]["restartPolicy"] == "Never"
+    assert found["spec"]["hostname"] == "train-worker-0"
+    assert found["spec"]["subdomain"] == "train"
+    for container in (*found["spec"]["containers"], *found["spec"]["initContainers"]):
+        assert {"name": "JOBYARD_ATTEMPT", "value": "3"} in container["env"]
+    env = found["spec"]["containers"][0]["env"]
+    assert env[0] == {"name": "MASTER_ADDR", "value": "train-worker-0.train"}
+    assert [e["value"] for e in env if e["name"] == "RANK"] == ["0", "mine"]

@@ -25,6 +25,6 @@ echo
 echo "Every field is described:"
 show explain ptj.spec.elastic; expect 0
 echo
-echo "And a job's supporting objects can be seen before it runs:"
+echo "And what a job is made of can be seen before it runs:"
 show render examples/genericjob/queue.yaml; expect 0
 printf '\nNext: docs/tutorial.md. The tests: make test.\n'

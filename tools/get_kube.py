@@ -248,13 +248,16 @@ def build(go: str, name: str, cache: Path, pins: Pins, environment: Mapping[str,
         [go, "build", "-trimpath", "-ldflags", linker_flags(pins), "-o", part, PACKAGES[name]],
         cwd=MODULE_FOLDER,
         env={**environment, "CGO_ENABLED": "0", "GOWORK": "off"},
-        stdout=sys.stderr,
+        # Hundreds of lines about downloads, which matter only when it fails.
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=False,
     )
     if done.returncode != 0:
         part.unlink(missing_ok=True)
         raise UnavailableError(
-            f"go build of {PACKAGES[name]} ended with {done.returncode}; its words are above"
+            f"go build of {PACKAGES[name]} ended with {done.returncode}:\n{done.stdout.strip()}"
         )
     part.replace(cache / name)
 

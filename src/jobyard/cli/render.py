@@ -10,7 +10,7 @@ from jobyard.manifest.checking import Checked, checked
 from jobyard.plan.description import Description
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_name
-from jobyard.plan.supporting import supporting_objects
+from jobyard.plan.rendering import children
 from jobyard.schema.finding import dotted, is_error
 
 
@@ -26,8 +26,10 @@ from jobyard.schema.finding import dotted, is_error
 def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
     """Show the objects that the jobs in FILE are made of.
 
-    The services and the gang of each job go to standard output as manifests; which pods
-    belong to it is told on standard error. FILE may be - for standard input.
+    Services, gang and pods go to standard output as manifests, and a line about each job to
+    standard error. What only a cluster can know, such as a job's uid, stands there as <uid>.
+    The pods of the kinds with ssh (MPIJob, ColossalAIJob, DeepSpeedJob) and of BeamJob are
+    named, but not shown yet. FILE may be - for standard input.
     """
     results = [checked(document) for document in read_sources((file,))]
     if any(result.has_errors for result in results):
@@ -40,7 +42,7 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
             continue
         if defaults:
             objects.append(result.value)
-        objects += supporting_objects(description)
+        objects += children(description)
         click.echo(_pods_line(result, description), err=True)
     if objects:
         print_objects(objects, output)
@@ -62,4 +64,6 @@ def _pods_line(result: Checked, description: Description) -> str:
         last = pod_name(description.identity.name, role, role.replicas - 1)
         told.append(first if role.replicas == 1 else f"{first} to {last}")
     count = description.replicas
-    return f"{result.title}: {count} pod{'s' if count != 1 else ''}: {', '.join(told)}"
+    names = f"{count} pod{'s' if count != 1 else ''}: {', '.join(told)}"
+    hidden = "" if description.start else " (not shown: pods of this kind can't be rendered yet)"
+    return f"{result.title}: {names}{hidden}"

@@ -43,6 +43,8 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     command: Command = Command.KEPT
     # There is only one by nature, so its pod's name has no rank.
     is_single: bool = False
+    # Its pods carry the numbers of their attempts in their names (TaskSet).
+    is_numbered: bool = False
 
     @property
     def containers(self) -> tuple[JSON, ...]:
@@ -59,6 +61,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[tuple[str, str], ...] = ()
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
+    # Replaces the job's own variables in commands and in the user's environment.
+    expand: Callable[[str], str] = str
 
 
 class Identity(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from jobyard.schema.finding import Path
 
 def launcher_role(template: JSON, place: Path, *containers: str) -> Role:
     return Role(
-        type=LauncherType.LAUNCHER,
+        type=str(LauncherType.LAUNCHER),
         replicas=1,
         template=template,
         place=place,
@@ -20,7 +20,7 @@ def launcher_role(template: JSON, place: Path, *containers: str) -> Role:
 
 def worker_role(replicas: int, template: JSON, place: Path, *containers: str) -> Role:
     return Role(
-        type=LauncherType.WORKER,
+        type=str(LauncherType.WORKER),
         replicas=replicas,
         template=template,
         place=place,

@@ -33,7 +33,7 @@ def listed_roles(
     wanted = counts if counts is not None else [spec.replicas for spec in specs]
     return tuple(
         Role(
-            type=spec.type,
+            type=str(spec.type),
             replicas=count,
             template=spec.template,
             place=("spec", "replicaSpecs", n, "template"),

@@ -15,9 +15,16 @@ REPLICA_TYPE = "batch.tensorstack.dev/replica-type"
 REPLICA_RANK = "batch.tensorstack.dev/replica-rank"
 
 
-def pod_name(job: str, role: Role, rank: int) -> str:
-    """`<job>-<type>-<rank>`, or `<job>-<type>` for what there is only one of by nature."""
-    return f"{job}-{role.type}" if role.is_single else f"{job}-{role.type}-{rank}"
+def pod_name(job: str, role: Role, rank: int, attempts: tuple[int, int] = (0, 0)) -> str:
+    """`<job>-<type>-<rank>`, or `<job>-<type>` for what there is only one of by nature.
+
+    A TaskSet's pods have `attempts` before the rank: the TaskSet's and the replica's.
+    """
+    if role.is_single:
+        return f"{job}-{role.type}"
+    if role.is_numbered:
+        return f"{job}-{role.type}-{attempts[0]}-{attempts[1]}-{rank}"
+    return f"{job}-{role.type}-{rank}"
 
 
 def pod_names(description: Description) -> Iterator[tuple[Role, int, str]]:
@@ -33,6 +40,8 @@ def host_name(identity: Identity, role: Role, rank: int) -> str:
 
 def job_labels(identity: Identity) -> dict[str, str]:
     """The labels on everything a job owns."""
+    if identity.kind == "TaskSet":
+        return {"TaskSet": identity.name, MANAGED_BY: "jobyard"}
     component = identity.kind.lower()
     return {
         component: identity.name,

@@ -6,11 +6,11 @@ it is added. Who calls this knows which attempt it is and whether the job was pa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from jobyard.plan.containers import Env, with_env
 from jobyard.plan.description import JSON, Description, Naming, Role, Start
 from jobyard.plan.modes import (
     debug_override,
@@ -43,17 +43,15 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     is_resumed: bool = False
 
 
-def replica_pod(
-    description: Description, replica: Replica, expand: Callable[[str], str] = str
-) -> dict[str, Any]:
-    """The pod object; `expand` replaces the job's own variables in commands and environment."""
+def replica_pod(description: Description, replica: Replica) -> dict[str, Any]:
+    """The pod object of a replica of a T9k job."""
     assert description.start is not None
     start = description.start(replica.role, replica.rank)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _metadata(description, replica),
-        "spec": _spec(description, replica, start, expand),
+        "spec": _spec(description, replica, start),
     }
 
 
@@ -80,9 +78,7 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
     return out
 
 
-def _spec(
-    description: Description, replica: Replica, start: Start, expand: Callable[[str], str]
-) -> dict[str, Any]:
+def _spec(description: Description, replica: Replica, start: Start) -> dict[str, Any]:
     mode, role = description.run_mode, replica.role
     # Restarts are the job's to decide, so the kubelet must not.
     out: dict[str, Any] = {**role.template["spec"], "restartPolicy": "Never"}
@@ -95,12 +91,12 @@ def _spec(
     if skips_init_containers(mode, role, is_resumed=replica.is_resumed):
         out.pop("initContainers", None)
     if "initContainers" in out:
-        out["initContainers"] = [_container(c, env, expand) for c in out["initContainers"]]
+        out["initContainers"] = [with_env(c, env, start) for c in out["initContainers"]]
     out["containers"] = [
-        _container(
+        with_env(
             _main(c, description, replica, start) if c["name"] == role.main_container else c,
             env,
-            expand,
+            start,
         )
         for c in role.containers
     ]
@@ -117,7 +113,7 @@ def _main(
     return started(dict(container), start, resume)
 
 
-def _env(description: Description, replica: Replica, start: Start) -> tuple[tuple[str, str], ...]:
+def _env(description: Description, replica: Replica, start: Start) -> Env:
     """Ours, put before the user's own: theirs may refer to it, and wins."""
     return (
         *start.env,
@@ -127,18 +123,3 @@ def _env(description: Description, replica: Replica, start: Start) -> tuple[tupl
         ("JOBYARD_ATTEMPT", str(replica.attempt)),
         ("PYTHONUNBUFFERED", "1"),
     )
-
-
-def _container(
-    container: JSON, env: tuple[tuple[str, str], ...], expand: Callable[[str], str]
-) -> dict[str, Any]:
-    out = dict(container)
-    for field in ("command", "args"):
-        if field in out:
-            out[field] = [expand(text) for text in out[field]]
-    own = [
-        {**variable, "value": expand(variable["value"])} if "value" in variable else variable
-        for variable in out.get("env", ())
-    ]
-    out["env"] = [{"name": name, "value": value} for name, value in env] + own
-    return out

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from jobyard.api.genericjob import GenericJob
+from jobyard.api.genericjob import GenericJob, GenericJobSpec
 from jobyard.schema.finding import Path
 
 # An escaped `$$` is matched first, so that what follows it is not taken for a variable.
@@ -45,12 +45,11 @@ class Facts(msgspec.Struct, frozen=True):
     ports: Mapping[str, int] | None
 
     @classmethod
-    def of(cls, job: GenericJob) -> Facts:
-        service = job.spec.service
+    def of(cls, name: str, spec: GenericJobSpec) -> Facts:
         return cls(
-            job.metadata.name,
-            {spec.type: spec.replicas for spec in job.spec.replica_specs},
-            {p.get("name", ""): p["port"] for p in service.ports} if service else None,
+            name,
+            {replica.type: replica.replicas for replica in spec.replica_specs},
+            {p.get("name", ""): p["port"] for p in spec.service.ports} if spec.service else None,
         )
 
 
@@ -116,7 +115,7 @@ def _ports(name: str, facts: Facts, wanted: str | None) -> Mapping[str, int]:
 
 def bad_variables(job: GenericJob) -> Iterator[BadVariable]:
     """Every text of the job with variables that can't be resolved, each cause once."""
-    facts = Facts.of(job)
+    facts = Facts.of(job.metadata.name, job.spec)
     for path, container, text in _texts(job):
         names = [match[1] for match in _REFERENCE.finditer(text) if match[1] is not None]
         served = [name for name in names if _HOST.match(name) or _PORT.match(name)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from jobyard.api.genericjob import GenericJobSpec
 from jobyard.plan.description import Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.listing import listed_roles
+from jobyard.plan.variables import Facts, replaced
 
 
 def lower(spec: GenericJobSpec, identity: Identity) -> Description:
@@ -14,13 +17,13 @@ def lower(spec: GenericJobSpec, identity: Identity) -> Description:
         identity=identity,
         roles=roles,
         naming=Naming.REPLICA if spec.service else Naming.NONE,
-        start=_start,
+        start=partial(_start, Facts.of(identity.name, spec)),
         ports=spec.service.ports if spec.service else (),
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
     )
 
 
-def _start(_role: Role, _rank: int) -> Start:
-    """As the template says; the job's variables are the user's own way to tell replicas apart."""
-    return Start()
+def _start(facts: Facts, role: Role, rank: int) -> Start:
+    """As the template says, with the job's variables replaced."""
+    return Start(expand=partial(replaced, facts=facts, type_=role.type, rank=rank))

@@ -76,7 +76,7 @@ def _torchrun(
         "--nproc_per_node",
         config.proc_per_node,
         "--rdzv_backend",
-        config.rdzv_backend,
+        str(config.rdzv_backend),
         *own_endpoint,
         "--rdzv_id",
         f"{identity.name}-{identity.uid}",

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from jobyard.api.taskset import TaskSetSpec
-from jobyard.plan.description import Description, Identity, Naming, Role, main_container
+from jobyard.plan.description import (
+    Description,
+    Identity,
+    Naming,
+    Role,
+    Start,
+    main_container,
+)
 
 
 def lower(spec: TaskSetSpec, identity: Identity) -> Description:
@@ -14,11 +23,21 @@ def lower(spec: TaskSetSpec, identity: Identity) -> Description:
             template=role.template,
             place=("spec", "roles", n, "template"),
             main_container=main_container(role.template),
+            is_numbered=True,
         )
         for n, role in enumerate(spec.roles)
     )
     return Description(
-        identity=identity,
-        roles=roles,
-        naming=Naming.NONE,
+        identity=identity, roles=roles, naming=Naming.NONE, start=partial(_start, identity)
+    )
+
+
+def _start(identity: Identity, role: Role, rank: int) -> Start:
+    return Start(
+        env=(
+            ("TASKSET_NAME", identity.name),
+            ("TASKSET_NAMESPACE", identity.namespace or "default"),
+            ("TASKROLE_NAME", role.type),
+            ("TASKROLE_REPLICA_INDEX", str(rank)),
+        )
     )

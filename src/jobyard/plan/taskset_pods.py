@@ -1,0 +1,60 @@
+"""The pod of one replica of a TaskSet.
+
+Octopus has its own labels and annotations, and leaves scheduler and restart policy to the
+template. The control unit, a ConfigMap, owns the pods of one attempt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from jobyard.plan.containers import with_env
+from jobyard.plan.description import JSON, Description, Role
+from jobyard.plan.naming import pod_name
+
+
+class TaskReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """Which replica a pod is for; `attempts` are the TaskSet's and the replica's."""
+
+    role: Role
+    index: int
+    attempts: tuple[int, int] = (0, 0)
+    control_unit_uid: str = "<uid>"
+
+
+def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any]:
+    assert description.start is not None
+    identity, role = description.identity, replica.role
+    start = description.start(role, replica.index)
+    given = role.template.get("metadata", {})
+    metadata: dict[str, Any] = {
+        "name": pod_name(identity.name, role, replica.index, replica.attempts)
+    }
+    if identity.namespace:
+        metadata["namespace"] = identity.namespace
+    metadata["labels"] = {
+        **given.get("labels", {}),
+        "TaskSet": identity.name,
+        "PodTaskRole": role.type,
+    }
+    metadata["annotations"] = {
+        **given.get("annotations", {}),
+        "TaskSet": identity.name,
+        "Namespace": identity.namespace or "default",
+        "RoleReplicaIndex": str(replica.index),
+        "TSUID": identity.uid,
+        "CID": replica.control_unit_uid,
+    }
+    spec: dict[str, Any] = {"restartPolicy": "Never", **role.template["spec"]}
+    for listed in ("initContainers", "containers"):
+        if listed in spec:
+            spec[listed] = [_telling(with_env(c, start.env, start)) for c in spec[listed]]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _telling(container: JSON) -> dict[str, Any]:
+    """A container whose last words are kept: they go into the status."""
+    kept = container.get("terminationMessagePolicy") or "FallbackToLogsOnError"
+    return {**container, "terminationMessagePolicy": kept}

@@ -1,0 +1,60 @@
+"""The children of every example: golden files, and a real API server that takes them.
+
+`JOBYARD_WRITE_GOLDEN=1 make test PYTEST_ARGS='-k golden'` writes the files anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from manifests import EXAMPLES, ORIGINALS, ROOT, documents
+from rig.kubectl import Kubectl
+
+from jobyard.cli.printing import as_yaml
+from jobyard.manifest.checking import checked
+from jobyard.plan.lowering import described
+from jobyard.plan.rendering import children
+
+GOLDEN = Path(__file__).parent / "golden"
+MANIFESTS = [*ORIGINALS, *EXAMPLES]
+
+
+def title(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+def rendered(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for result in map(checked, documents(path)):
+        if result.kind is None or result.has_errors:
+            continue
+        description = described(result.kind, result.value)
+        if description is not None:
+            found += children(description)
+    return found
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=title)
+def test_children_are_as_in_the_golden_file(path: Path) -> None:
+    golden = GOLDEN / f"{title(path)}.yaml"
+    header = f"# jobyard render {path.relative_to(ROOT)}\n"
+    now = header + "---\n".join(as_yaml(child) for child in rendered(path))
+    if os.environ.get("JOBYARD_WRITE_GOLDEN"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(now)
+    assert now == golden.read_text()
+
+
+def test_there_is_no_golden_file_without_a_manifest() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == {title(path) for path in MANIFESTS}
+
+
+@pytest.mark.parametrize("path", [p for p in MANIFESTS if rendered(p)], ids=title)
+def test_the_api_server_takes_every_child(path: Path, kubectl: Kubectl, crds: None) -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": rendered(path)}
+    taken = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(listed)).stdout
+    assert len(taken.splitlines()) == len(listed["items"])
