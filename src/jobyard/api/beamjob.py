@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.replicas import ReplicaCount
-from jobyard.api.rules import JOB_NAME, change_rules, lacking, pod_name_length
+from jobyard.api.rules import JOB_NAME, lacking, pod_name_length
 from jobyard.api.run_mode import Mode
 from jobyard.api.run_policy import TimeToLive
 from jobyard.api.status import Observation, ReplicaSummary

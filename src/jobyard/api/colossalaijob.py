@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
@@ -23,7 +24,6 @@ from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import (
     JOB_NAME,
     UNIQUE_TYPES,
-    change_rules,
     lacking,
     mode_types,
     named_container,

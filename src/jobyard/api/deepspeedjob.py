@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import TrainingSpec
 from jobyard.api.replicas import RestartingReplica
-from jobyard.api.rules import JOB_NAME, change_rules, mode_types, pod_name_length, quoted
+from jobyard.api.rules import JOB_NAME, mode_types, pod_name_length, quoted
 from jobyard.api.run_mode import Elastic
 from jobyard.api.status import TrainingStatus
 from jobyard.api.value import (

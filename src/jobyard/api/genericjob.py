@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import (
@@ -12,7 +13,6 @@ from jobyard.api.rules import (
     LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
-    change_rules,
     guarded,
     lacking,
     mode_types,

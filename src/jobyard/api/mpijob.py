@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
@@ -25,7 +26,6 @@ from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import (
     JOB_NAME,
     UNIQUE_TYPES,
-    change_rules,
     lacking,
     mode_types,
     named_container,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import TrainingSpec
 from jobyard.api.replicas import TrainingReplica
 from jobyard.api.rules import (
@@ -12,7 +13,6 @@ from jobyard.api.rules import (
     LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
-    change_rules,
     mode_types,
     name_with_suffix,
     pod_name_length,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from jobyard.schema.finding import Finding, Path, error
-from jobyard.schema.node import CompiledRule, Node
+from jobyard.schema.node import Node
 from jobyard.schema.objectmeta import expected_name, metadata_faults, object_meta
 from jobyard.schema.settling import settled
 from jobyard.schema.validation import faults, rule_faults, type_of
@@ -29,17 +29,17 @@ def admitted(obj: dict[str, Any], schema: Node, old: dict[str, Any] | None = Non
     the old object's status counts, for rules that ask how far the job has come.
     """
     unknown: list[Path] = []
-    value = settled(_body(obj, "status"), schema, (), unknown)
-    before = _stored(old, schema) if old is not None else None
-    found = _metadata(obj.get("metadata"), value, unknown, is_update=old is not None)
-    found += _body_faults(value, schema, before)
-    if not found and schema.rules:
-        seen = _visible(before) if before is not None else None
-        found += rule_faults(_visible(value), schema.rules, (), seen)
-    header = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
-    named = {key: value.pop(key) for key in ("metadata",) if key in value}
-    stored = header | named | value
-    return Verdict(stored, tuple(found), tuple(unknown))
+    body = settled(_body(obj, "status"), schema, (), unknown)
+    # What the API server keeps has its defaults filled in, whatever file it is from.
+    before = settled(_body(old), schema, (), []) if old is not None else None
+    metadata, found = _metadata(obj.get("metadata"), unknown, is_update=old is not None)
+    # The root's own rules read the name, so they wait until the metadata is known to be right.
+    found += faults(body, msgspec.structs.replace(schema, rules=()), (), before)
+    if not found:
+        was = _visible(before, old.get("metadata")) if before is not None and old else None
+        found += rule_faults(_visible(body, metadata), schema.rules, (), was)
+    header: dict[str, Any] = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+    return Verdict({**header, "metadata": metadata, **body}, tuple(found), tuple(unknown))
 
 
 def _body(obj: dict[str, Any], *left_out: str) -> dict[str, Any]:
@@ -47,37 +47,21 @@ def _body(obj: dict[str, Any], *left_out: str) -> dict[str, Any]:
     return {name: item for name, item in obj.items() if name not in skipped}
 
 
-def _stored(old: dict[str, Any], schema: Node) -> dict[str, Any]:
-    """The old object as the API server keeps it, defaults filled in, whatever file it is from."""
-    return {**settled(_body(old), schema, (), []), "metadata": old.get("metadata")}
-
-
 def _metadata(
-    metadata: Any, value: dict[str, Any], unknown: list[Path], *, is_update: bool
-) -> list[Finding]:
-    """Faults of the metadata; what is kept of it goes into `value`."""
+    metadata: Any, unknown: list[Path], *, is_update: bool
+) -> tuple[dict[str, Any], list[Finding]]:
+    """What is kept of the metadata, and its faults."""
     if not isinstance(metadata, dict):
         text = f"is {noun(type_of(metadata))}; must be a mapping with at least a name"
-        return [error(("metadata",), text if metadata is not None else missing(None))]
+        return {}, [error(("metadata",), text if metadata is not None else missing(None))]
     kept = settled(metadata, object_meta(), ("metadata",), unknown)
-    value["metadata"] = kept
     found = faults(kept, object_meta(), ("metadata",))
     if not found:
-        given = {**kept, "resourceVersion": ""} if is_update else kept
-        found += metadata_faults(given)
-    return found
+        # An update tells which version it is of; only on something new that makes no sense.
+        found += metadata_faults({**kept, "resourceVersion": ""} if is_update else kept)
+    return kept, found
 
 
-def _body_faults(value: dict[str, Any], schema: Node, old: Any) -> list[Finding]:
-    """All but the root's own rules, which wait until the metadata is known to be right."""
-    without_rules = msgspec.structs.replace(schema, rules=_NO_RULES)
-    return faults(_body(value), without_rules, (), old)
-
-
-_NO_RULES: tuple[CompiledRule, ...] = ()
-
-
-def _visible(obj: dict[str, Any]) -> dict[str, Any]:
+def _visible(body: dict[str, Any], metadata: Any) -> dict[str, Any]:
     """What a rule at the root can see: of the metadata only the name."""
-    name = expected_name(obj.get("metadata"))
-    return {**obj, "metadata": {"name": name}}
+    return {**body, "metadata": {"name": expected_name(metadata)}}

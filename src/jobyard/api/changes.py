@@ -1,0 +1,87 @@
+"""What may change in a job that exists, and when, as CEL rules.
+
+Some fields at any time, some never, and the rest only while no pod depends on them: in a
+job that is paused, or that could not be initialized. A finished job stays as it is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jobyard.schema.rule import Rule
+
+_NEVER = "can't be changed once the job exists; make a new job"
+_WHILE_PAUSED = (
+    "can be changed only while the job is paused (spec.runMode.pause.enabled: true)"
+    " and has not finished"
+)
+
+# What a person may set while a job runs; all else is fixed once pods exist.
+_FREE = {"runMode", "runPolicy", "elastic", "cleanUpPolicy", "ttlSecondsAfterFinished"}
+_FINISHED = (
+    "has(oldSelf.status) && has(oldSelf.status.phase)"
+    " && oldSelf.status.phase in ['Succeeded', 'Failed']"
+)
+_PAUSED = (
+    "has(oldSelf.spec.runMode) && has(oldSelf.spec.runMode.pause)"
+    " && oldSelf.spec.runMode.pause.enabled"
+)
+_NOT_INITIALIZED = (
+    "has(oldSelf.status) && has(oldSelf.status.conditions)"
+    " && oldSelf.status.conditions.exists(c, c.type == 'Initialized' && c.status == 'False')"
+)
+_OPEN = f"(!({_FINISHED}) && ({_PAUSED} || {_NOT_INITIALIZED}))"
+
+
+def _same(path: str) -> str:
+    """A field is what it was, absent included.
+
+    Spelled out with `has`: the cost estimate loses all bounds in an optional.
+    """
+    new, old = _present(f"self.{path}"), _present(f"oldSelf.{path}")
+    return f"({new}) == ({old}) && (!({new}) || self.{path} == oldSelf.{path})"
+
+
+def _present(path: str) -> str:
+    """CEL for whether an optional field below `spec`, which is required, is there."""
+    steps = path.split(".")
+    return " && ".join(f"has({'.'.join(steps[:end])})" for end in range(3, len(steps) + 1))
+
+
+_SAME_TYPES = Rule(
+    cel="has(self.spec.replicaSpecs) == has(oldSelf.spec.replicaSpecs)"
+    " && (!has(self.spec.replicaSpecs) || self.spec.replicaSpecs.map(r, r.type)"
+    " == oldSelf.spec.replicaSpecs.map(r, r.type))",
+    message="the types of a job, and their order, can't be changed once it exists; make a new job",
+    field=".spec.replicaSpecs",
+)
+
+
+def change_rules(spec: type[msgspec.Struct], *, can_pause: bool = True) -> tuple[Rule, ...]:
+    """What may change after creation, as rules at the root of a kind with this spec.
+
+    They stand at the root because a transition rule on an absent field isn't run, and
+    because only the root sees the old status.
+    """
+    names = [field.encode_name for field in msgspec.structs.fields(spec)]
+    never = ["spec.runMode.pause.resumeSpecs"] if "runMode" in names else []
+    held = [f"spec.{name}" for name in names if name not in _FREE]
+    if "runMode" in names:
+        held.append("spec.runMode.debug.replicaSpecs")
+    if "elastic" in names:
+        never += ["spec.elastic.minReplicas", "spec.elastic.maxReplicas"]
+        held.append("spec.elastic.enabled")
+    types = (_SAME_TYPES,) if "replicaSpecs" in names else ()
+    told = _WHILE_PAUSED if can_pause else _NEVER
+    return (
+        *(Rule(cel=_same(path), message=_NEVER, field=f".{path}") for path in never),
+        *(Rule(cel=_held(path), message=told, field=f".{path}") for path in held),
+        *types,
+    )
+
+
+def _held(path: str) -> str:
+    """The field is what it was, unless the job is open to changes."""
+    cel = f"({_same(path)}) || {_OPEN}"
+    # Other types are refused by a rule of their own: pausing wouldn't help there.
+    return f"{cel} || !({_SAME_TYPES.cel})" if path == "spec.replicaSpecs" else cel
