@@ -6,6 +6,7 @@ import os
 import random
 from pathlib import Path
 
+import hypothesis
 import pytest
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
@@ -17,6 +18,10 @@ pytest_plugins = ["rig.plugin"]
 
 
 SEED_VARIABLE = "JOBYARD_SEED"
+
+# How long an example takes says something about the machine, not about the code.
+hypothesis.settings.register_profile("jobyard", deadline=None)
+hypothesis.settings.load_profile("jobyard")
 
 
 def pytest_configure() -> None:

@@ -6,14 +6,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import example, given
+from hypothesis import strategies as st
 from manifests import ROOT
 
 from jobyard import __version__
 from jobyard.api.kinds import KINDS
 from jobyard.cli.main import COMMANDS, cli
+from jobyard.cli.printing import as_yaml
 from jobyard.manifest.reading import read
 
 JOBYARD = Path(sys.executable).parent / "jobyard"
@@ -295,3 +299,16 @@ def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
         f"{JOBYARD} crds | head -n 1", shell=True, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("apiVersion: apiextensions.k8s.io/v1\n", "")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+@example("1e3")
+@example({"y": "on", "0o17": ".inf", "~": "<<"})
+def test_what_is_printed_as_yaml_is_read_as_it_was(value: Any) -> None:
+    documents = read(as_yaml({"value": value}), "printed")
+    assert [document.value for document in documents] == [{"value": value}]

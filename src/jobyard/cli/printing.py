@@ -8,6 +8,8 @@ from typing import Any
 import click
 import yaml
 
+from jobyard.manifest.scalars import ScalarError, resolve
+
 
 class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDumper):  # type: ignore[misc]
     """No anchors: every object stands for itself; long texts as blocks."""
@@ -17,8 +19,16 @@ class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDum
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    """A text as a block if it has lines; quoted where kubectl would not take it for a text."""
+    style = "|" if "\n" in text else None if _is_text(text) else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return isinstance(resolve(text, None, True), str)
+    except ScalarError:
+        return False
 
 
 _Dumper.add_representer(str, _text)
