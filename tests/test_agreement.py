@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -66,7 +67,8 @@ def url(kind: Kind, namespace: str) -> str:
 
 
 def disagreement(verdict: Verdict, answer: Answer) -> str | None:
-    taken = answer.status == 201
+    # An object of this name may be there from another test; that is found out last of all.
+    taken = answer.status in (HTTPStatus.CREATED, HTTPStatus.CONFLICT)
     if answer.status >= 500:
         return f"the API server failed: {answer.text}"
     if taken != (not verdict.errors):
