@@ -26,7 +26,8 @@ help: ## Show this list
 demo: $(READY) ## Show what Jobyard does today, on the examples
 	@sh tools/demo.sh $(BIN)/jobyard
 
-test: $(READY) kube ## Run all tests: types, layers, docs, and a real Kubernetes API server
+test: $(READY) kube ## Run all tests: types, layers, docs, a real Kubernetes API server, a real sshd
+	@sh tools/system_parts.sh
 	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 kube: $(READY) ## Get Kubernetes' own programs for the tests into a cache (built once, 10 minutes)

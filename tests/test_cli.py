@@ -260,9 +260,9 @@ def test_crds_prints_what_kubectl_can_apply() -> None:
 
 def test_render_shows_services_and_names_the_pods() -> None:
     result = run("render", str(ROOT / "tests/originals/mpijob.yaml"))
-    (service,) = read(result.stdout, "rendered")
-    assert service.value["kind"] == "Service"
-    assert service.value["spec"]["publishNotReadyAddresses"] is True
+    found = [document.value for document in read(result.stdout, "rendered")]
+    assert [child["kind"] for child in found] == ["Service", "ConfigMap", "Secret", *["Pod"] * 6]
+    assert set(found[2]["stringData"].values()) == {"<hidden>"}
     assert "6 pods: mpi-example-launcher, mpi-example-worker-0 to mpi-example-worker-4" in (
         result.stderr
     )

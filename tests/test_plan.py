@@ -18,12 +18,13 @@ from jobyard.api.genericjob import GenericJob
 from jobyard.api.kinds import KINDS
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document, read
-from jobyard.plan.description import Description
+from jobyard.plan.description import Description, Role
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_names
 from jobyard.plan.pods import Replica, replica_pod
 from jobyard.plan.quantity import Quantity
 from jobyard.plan.sharing import shares
+from jobyard.plan.slots import slots_per_worker
 from jobyard.plan.supporting import supporting_objects
 from jobyard.plan.variables import Facts, UnresolvedVariableError, replaced
 from jobyard.schema.finding import dotted, is_error
@@ -425,3 +426,76 @@ def test_a_pod_keeps_what_the_template_says_and_adds_ours_before_it() -> None:
     env = found["spec"]["containers"][0]["env"]
     assert env[0] == {"name": "MASTER_ADDR", "value": "train-worker-0.train"}
     assert [e["value"] for e in env if e["name"] == "RANK"] == ["0", "mine"]
+
+
+def workers(count: int, gpus: int = 0) -> Role:
+    limits = {"nvidia.com/gpu": gpus} if gpus else {"cpu": 1}
+    container = {"name": "worker", "resources": {"limits": limits}}
+    template = {"spec": {"containers": [container]}}
+    return Role(type="worker", replicas=count, template=template, place=(), main_container="worker")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "role", "want"),
+    [
+        ((), workers(2), 1),
+        ((), workers(2, gpus=4), 4),
+        (("-N", "3"), workers(5), 3),
+        (("-npernode", "2"), workers(5, gpus=8), 2),
+        (("--map-by", "ppr:4:node"), workers(2), 4),
+        (("-np", "5"), workers(2), 3),
+        (("-n", "4"), workers(4), 1),
+        (("-np", "8", "-N", "2"), workers(4), 2),
+        (("-np",), workers(4), 1),
+    ],
+    ids=str,
+)
+def test_slots_of_a_worker(arguments: tuple[str, ...], role: Role, want: int) -> None:
+    assert slots_per_worker(arguments, role) == want
+
+
+def test_a_launcher_asks_for_no_devices() -> None:
+    document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
+    container = document.value["spec"]["worker"]["template"]["spec"]["containers"][0]
+    container["resources"]["limits"]["nvidia.com/gpu"] = 1
+    result = checked(document)
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    launcher, worker = description.roles
+    assert launcher.containers[0]["resources"]["limits"] == {"cpu": "100m"}
+    assert worker.containers[0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+
+
+@pytest.mark.parametrize(
+    ("type_", "resume", "want"),
+    [
+        ("launcher", "command: [again], args: [x]", ["sh", "mpirun", "again", "x"]),
+        ("worker", "command: [/usr/bin/sshd]", ["/usr/bin/sshd", "-D"]),
+        ("worker", "command: [/usr/bin/sshd, -D, -p, '22']", ["/usr/bin/sshd", "-D", "-p", "22"]),
+    ],
+)
+def test_a_resume_replaces_the_launched_program_or_sshd(
+    type_: str, resume: str, want: list[str]
+) -> None:
+    text = f"""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: MPIJob
+metadata: {{name: train}}
+spec:
+  runMode: {{pause: {{resumeSpecs: [{{type: {type_}, {resume}}}]}}}}
+  worker:
+    cmd: [fresh]
+    template: {{spec: {{containers: [{{name: mpi-worker, image: i}}]}}}}
+"""
+    result = check(text)
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    (role,) = [role for role in description.roles if role.type == type_]
+    found = replica_pod(description, Replica(role=role, rank=0, is_resumed=True))
+    command, args = main(found)
+    assert args is None
+    assert command is not None
+    shown = [word for word in command if not word.startswith(("--hostfile", "/run/"))]
+    assert shown == want

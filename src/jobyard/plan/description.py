@@ -45,6 +45,8 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     is_single: bool = False
     # Its pods carry the numbers of their attempts in their names (TaskSet).
     is_numbered: bool = False
+    # What the main container runs in debug mode, unless the job says otherwise.
+    debug_command: tuple[str, ...] = ("sleep", "inf")
 
     @property
     def containers(self) -> tuple[JSON, ...]:
@@ -54,13 +56,17 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """How one replica starts, as far as its kind has a say.
 
-    `env` goes before the user's own in every container; `command` and `args` are the main
-    container's, where the kind replaces them.
+    `env` goes before the user's own in every container. `command` takes the place of the
+    main container's. A `program`, if there is one, is the rest of it: that is what a resume
+    or debug command replaces, and the container's args then count no longer.
     """
 
     env: tuple[tuple[str, str], ...] = ()
-    command: tuple[str, ...] | None = None
-    args: tuple[str, ...] | None = None
+    command: tuple[str, ...] = ()
+    program: tuple[str, ...] | None = None
+    # For the pod, and for its main container.
+    volumes: tuple[JSON, ...] = ()
+    mounts: tuple[JSON, ...] = ()
     # Replaces the job's own variables in commands and in the user's environment.
     expand: Callable[[str], str] = str
 
@@ -99,6 +105,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     gang: Gang | None = None
     run_mode: RunMode | None = None
     has_tensorboard: bool = False
+    # Scripts and host names for a job that logs in over ssh; such a job also needs keys.
+    ssh_files: Mapping[str, str] = {}
 
     @property
     def replicas(self) -> int:

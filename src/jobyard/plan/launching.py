@@ -11,7 +11,7 @@ def launcher_role(template: JSON, place: Path, *containers: str) -> Role:
     return Role(
         type=str(LauncherType.LAUNCHER),
         replicas=1,
-        template=template,
+        template=_without_devices(template),
         place=place,
         main_container=main_container(template, *containers),
         is_single=True,
@@ -29,7 +29,7 @@ def worker_role(replicas: int, template: JSON, place: Path, *containers: str) ->
     )
 
 
-def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, ...]:
+def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, Role]:
     """The roles of the shape with `replicaSpecs`; a launcher without a template of its own
     takes the workers'.
     """
@@ -49,3 +49,22 @@ def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tupl
         assert launcher.template is not None
         first = launcher_role(launcher.template, places[LauncherType.LAUNCHER], "launcher")
     return (first, workers)
+
+
+def _without_devices(template: JSON) -> JSON:
+    """The template without GPUs and the like: a launcher only waits and starts."""
+    pod = template["spec"]
+    containers = [_container_without_devices(container) for container in pod["containers"]]
+    return {**template, "spec": {**pod, "containers": containers}}
+
+
+def _container_without_devices(container: JSON) -> JSON:
+    resources = container.get("resources")
+    if not resources:
+        return container
+    plain = {
+        field: {name: amount for name, amount in amounts.items() if "/" not in name}
+        for field, amounts in resources.items()
+        if field in ("limits", "requests")
+    }
+    return {**container, "resources": {**resources, **plain}}

@@ -7,7 +7,6 @@ from typing import Any
 from jobyard.api.run_mode import DebugReplica, ResumeReplica, RunMode
 from jobyard.plan.description import Role, Start
 
-DEBUG_COMMAND = ("sleep", "inf")
 # What would end or restart a container that only sleeps.
 _DROPPED_IN_DEBUG = ("args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
@@ -26,9 +25,12 @@ def resume_override(mode: RunMode | None, role: Role) -> ResumeReplica | None:
     return next((spec for spec in specs if spec.type == role.type), None)
 
 
-def in_debug(container: dict[str, Any], override: DebugReplica | None) -> dict[str, Any]:
+def in_debug(
+    container: dict[str, Any], role: Role, override: DebugReplica | None
+) -> dict[str, Any]:
     """The main container with nothing but the debug command."""
-    command = override.command if override is not None and override.command else DEBUG_COMMAND
+    own = override.command if override is not None else ()
+    command = own or role.debug_command
     kept = {key: value for key, value in container.items() if key not in _DROPPED_IN_DEBUG}
     return {**kept, "command": list(command)}
 
@@ -36,22 +38,33 @@ def in_debug(container: dict[str, Any], override: DebugReplica | None) -> dict[s
 def started(
     container: dict[str, Any], start: Start, resume: ResumeReplica | None
 ) -> dict[str, Any]:
-    """The main container as its kind starts it, and after a pause as resumeSpecs say.
-
-    Where the kind has a command of its own (torchrun), only the args of resumeSpecs count.
-    """
+    """The main container as its kind starts it, and after a pause as resumeSpecs say."""
+    command = resume.command if resume is not None else ()
+    args = resume.args if resume is not None else ()
     out = dict(container)
-    if resume is not None and resume.command and start.command is None:
-        out["command"] = list(resume.command)
+    if start.program is not None:
+        # The kind runs a program of its own or the user's: command and args replace that.
+        program = with_foreground((*command, *args)) or start.program
+        out["command"] = [*start.command, *program]
+        out.pop("args", None)
+        return out
+    if start.command:
+        # torchrun: the container's args are its script, and only those can be replaced.
+        out["command"] = list(start.command)
+    elif command:
+        out["command"] = list(command)
         # The template's args belong to the template's command.
         out.pop("args", None)
-    if resume is not None and resume.args:
-        out["args"] = list(resume.args)
-    if start.command is not None:
-        out["command"] = list(start.command)
-    if start.args is not None:
-        out["args"] = list(start.args)
+    if args:
+        out["args"] = list(args)
     return out
+
+
+def with_foreground(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A bare sshd would go into the background, and the container would end: it gets -D."""
+    if command and command[0].rpartition("/")[2] == "sshd" and "-D" not in command:
+        return (*command, "-D")
+    return command
 
 
 def skips_init_containers(mode: RunMode | None, role: Role, *, is_resumed: bool) -> bool:

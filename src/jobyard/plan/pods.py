@@ -87,6 +87,8 @@ def _spec(description: Description, replica: Replica, start: Start) -> dict[str,
         out |= {"hostname": name, "subdomain": description.identity.name}
     if description.gang is not None:
         out["schedulerName"] = T9K_SCHEDULER
+    if start.volumes:
+        out["volumes"] = [*out.get("volumes", ()), *start.volumes]
     env = _env(description, replica, start)
     if skips_init_containers(mode, role, is_resumed=replica.is_resumed):
         out.pop("initContainers", None)
@@ -107,10 +109,13 @@ def _main(
     container: JSON, description: Description, replica: Replica, start: Start
 ) -> dict[str, Any]:
     mode, role = description.run_mode, replica.role
+    with_mounts = dict(container)
+    if start.mounts:
+        with_mounts["volumeMounts"] = [*container.get("volumeMounts", ()), *start.mounts]
     if is_debugging(mode):
-        return in_debug(dict(container), debug_override(mode, role))
+        return in_debug(with_mounts, role, debug_override(mode, role))
     resume = resume_override(mode, role) if replica.is_resumed else None
-    return started(dict(container), start, resume)
+    return started(with_mounts, start, resume)
 
 
 def _env(description: Description, replica: Replica, start: Start) -> Env:

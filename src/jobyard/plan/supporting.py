@@ -7,8 +7,11 @@ from typing import Any
 
 from jobyard.plan.description import Description, Gang, Naming
 from jobyard.plan.naming import job_labels, job_selector, pod_names, replica_label
+from jobyard.plan.ssh import KEY_FILES, files_name, keys_name
 
 TENSORBOARD_PORT = 6006
+# Stands for what is secret: it is never printed.
+HIDDEN = "<hidden>"
 
 
 def supporting_objects(description: Description) -> Iterator[dict[str, Any]]:
@@ -20,6 +23,8 @@ def supporting_objects(description: Description) -> Iterator[dict[str, Any]]:
             yield from _replica_services(description)
         case Naming.NONE:
             pass
+    if description.ssh_files:
+        yield from _ssh_objects(description)
     if description.has_tensorboard:
         yield _tensorboard_service(description)
     if description.gang is not None:
@@ -81,3 +86,15 @@ def _pod_group(description: Description, gang: Gang) -> dict[str, Any]:
         spec["roles"] = [{"name": name, "minMember": count} for name, count in gang.roles]
     api_version = "scheduler.tensorstack.dev/v1beta1"
     return _object(description, api_version, "PodGroup", description.identity.name) | {"spec": spec}
+
+
+def _ssh_objects(description: Description) -> Iterator[dict[str, Any]]:
+    """Scripts and hosts; and the keys, which only whoever makes them knows."""
+    identity = description.identity
+    yield _object(description, "v1", "ConfigMap", files_name(identity)) | {
+        "data": dict(description.ssh_files)
+    }
+    yield _object(description, "v1", "Secret", keys_name(identity)) | {
+        "type": "Opaque",
+        "stringData": dict.fromkeys(KEY_FILES, HIDDEN),
+    }

@@ -2,28 +2,80 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from jobyard.api.colossalaijob import ColossalAIJobSpec, ColossalAILauncher
-from jobyard.plan.description import JSON, Description, Identity, Naming, Role
+from jobyard.api.colossalaijob import (
+    ColossalAIJobSpec,
+    ColossalAILauncher,
+    ColossalAISsh,
+    TorchConfig,
+)
+from jobyard.api.launching import LauncherType
+from jobyard.plan.description import JSON, Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.launching import launched_roles, launcher_role, worker_role
+from jobyard.plan.naming import host_name
+from jobyard.plan.ssh import FILES_PATH, PORT, launcher_start, scripts, worker_start
 
 # What the launcher's pod takes over from the workers' template.
 _SHARED = ("volumes", "nodeSelector", "tolerations", "imagePullSecrets", "securityContext")
 
 
 def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
-    roles = _roles(spec)
+    launcher, workers = _roles(spec)
+    ssh = spec.ssh or ColossalAISsh()
+    hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
+    listed = "".join(f"{host}\n" for host in hosts)
     return Description(
         identity=identity,
-        roles=roles,
+        roles=(launcher, workers),
         naming=Naming.JOB,
-        gang=gang_of(spec.scheduler, roles),
+        start=partial(_start, _config(spec), ssh, identity, hosts[0]),
+        gang=gang_of(spec.scheduler, (launcher, workers)),
+        run_mode=spec.run_mode,
+        ssh_files={**scripts(), "hosts": listed, "hostfile": listed},
     )
 
 
-def _roles(spec: ColossalAIJobSpec) -> tuple[Role, ...]:
+def _config(spec: ColossalAIJobSpec) -> TorchConfig:
+    """Both shapes as one."""
+    if spec.worker is None:
+        return spec.torch_config or TorchConfig()
+    return TorchConfig(
+        proc_per_worker=spec.worker.proc_per_worker,
+        script=spec.worker.command,
+        torch_args=spec.worker.torch_args,
+    )
+
+
+def _start(
+    config: TorchConfig,
+    ssh: ColossalAISsh,
+    identity: Identity,
+    first_host: str,
+    role: Role,
+    _rank: int,
+) -> Start:
+    if role.type == LauncherType.WORKER:
+        return worker_start(identity, ssh.sshd_path, ssh.auth_mount_path)
+    launch = (
+        "colossalai",
+        "run",
+        "--nproc_per_node",
+        str(config.proc_per_worker),
+        "--hostfile",
+        f"{FILES_PATH}/hostfile",
+        "--master_addr",
+        first_host,
+        "--ssh-port",
+        str(PORT),
+        *config.torch_args,
+    )
+    return launcher_start(identity, ssh.auth_mount_path, launch, config.script)
+
+
+def _roles(spec: ColossalAIJobSpec) -> tuple[Role, Role]:
     worker = spec.worker
     if worker is None:
         return launched_roles(spec.replica_specs, "worker")

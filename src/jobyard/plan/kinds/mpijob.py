@@ -2,30 +2,82 @@
 
 from __future__ import annotations
 
-from jobyard.api.mpijob import MPIJobSpec
-from jobyard.plan.description import Description, Identity, Naming, Role
+from functools import partial
+
+import msgspec
+
+from jobyard.api.launching import LauncherType
+from jobyard.api.mpijob import MPIConfig, MPIJobSpec, MPISsh
+from jobyard.plan.description import Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.launching import launched_roles, launcher_role, worker_role
+from jobyard.plan.naming import host_name
+from jobyard.plan.slots import slots_per_worker
+from jobyard.plan.ssh import FILES_PATH, launcher_start, scripts, worker_start
 from jobyard.schema.finding import Path
 
 _PLACE: Path = ("spec", "worker", "template")
+_ROOT_ENV = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 
 
 def lower(spec: MPIJobSpec, identity: Identity) -> Description:
-    roles = _roles(spec)
+    launcher, workers = _roles(spec)
+    config, ssh = _config(spec), spec.ssh or MPISsh()
+    hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
+    slots = slots_per_worker(config.extra_args, workers)
     return Description(
         identity=identity,
-        roles=roles,
+        roles=(launcher, workers),
         naming=Naming.JOB,
-        gang=gang_of(spec.scheduler, roles),
+        start=partial(_start, config, ssh, identity),
+        gang=gang_of(spec.scheduler, (launcher, workers)),
+        run_mode=spec.run_mode,
+        ssh_files={
+            **scripts(),
+            "hosts": "".join(f"{host}\n" for host in hosts),
+            "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
+        },
     )
 
 
-def _roles(spec: MPIJobSpec) -> tuple[Role, ...]:
+def _roles(spec: MPIJobSpec) -> tuple[Role, Role]:
     worker = spec.worker
     if worker is None:
-        return launched_roles(spec.replica_specs, "worker", "mpi-worker")
-    return (
-        launcher_role(worker.template, _PLACE, "mpi-worker"),
-        worker_role(worker.replicas, worker.template, _PLACE, "mpi-worker"),
+        launcher, workers = launched_roles(spec.replica_specs, "worker", "mpi-worker")
+    else:
+        launcher = launcher_role(worker.template, _PLACE, "mpi-worker")
+        workers = worker_role(worker.replicas, worker.template, _PLACE, "mpi-worker")
+    # Whoever debugs wants to start mpirun by hand, and that needs sshd on the workers.
+    sshd = ("sh", f"{FILES_PATH}/worker.sh")
+    return launcher, msgspec.structs.replace(workers, debug_command=sshd)
+
+
+def _config(spec: MPIJobSpec) -> MPIConfig:
+    """Both shapes as one."""
+    if spec.worker is None:
+        return spec.mpi_config or MPIConfig()
+    return MPIConfig(
+        mca=spec.mca,
+        home=spec.mpi_home,
+        extra_args=spec.worker.extra_mpi_args,
+        script=spec.worker.cmd,
     )
+
+
+def _start(config: MPIConfig, ssh: MPISsh, identity: Identity, role: Role, _rank: int) -> Start:
+    path = ssh.ssh_auth_mount_path
+    if role.type == LauncherType.WORKER:
+        return worker_start(identity, ssh.sshd_path, path)
+    env = (
+        *_ROOT_ENV,
+        # Hosts are named with their domain here; by default Open MPI cuts it off.
+        ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
+        ("OMPI_MCA_plm_rsh_args", f"-F {path}/config"),
+    )
+    return launcher_start(identity, path, _mpirun(config), config.script, env)
+
+
+def _mpirun(config: MPIConfig) -> tuple[str, ...]:
+    mca = tuple(word for pair in (config.mca or {}).items() for word in ("-mca", *pair))
+    program = (f"{config.home}/bin/mpirun", "--prefix", config.home) if config.home else ("mpirun",)
+    return (*program, "--hostfile", f"{FILES_PATH}/hostfile", *mca, *config.extra_args)

@@ -1,0 +1,86 @@
+"""What the kinds that log in over ssh share: start scripts, keys, and where they are.
+
+The scripts beside this module run in the user's own image, under a plain `sh`, as any
+user. Keys come from the controller in a Secret; scripts and host names are in a
+ConfigMap. Nothing here makes a key or opens a connection.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jobyard.plan.description import Identity, Start
+
+PORT = 2222
+FILES_PATH = "/run/jobyard/files"
+KEYS_PATH = "/run/jobyard/keys"
+KEY_FILES = ("identity", "identity.pub", "host_key", "host_key.pub")
+_SCRIPTS = ("prepare.sh", "worker.sh", "launcher.sh")
+# Readable for all: the pod may run as any user, and copies what only it may read.
+_READABLE = 0o444
+
+
+@cache
+def scripts() -> dict[str, str]:
+    """The start scripts by name. Callers must not change it."""
+    folder = files("jobyard.plan.ssh")
+    return {name: folder.joinpath(name).read_text() for name in _SCRIPTS}
+
+
+def keys_name(identity: Identity) -> str:
+    return f"{identity.name}-ssh"
+
+
+def files_name(identity: Identity) -> str:
+    return f"{identity.name}-launch"
+
+
+def volumes(identity: Identity) -> tuple[dict[str, Any], ...]:
+    return (
+        {
+            "name": "jobyard-keys",
+            "secret": {"secretName": keys_name(identity), "defaultMode": _READABLE},
+        },
+        {
+            "name": "jobyard-files",
+            "configMap": {"name": files_name(identity), "defaultMode": _READABLE},
+        },
+        {"name": "jobyard-ssh", "emptyDir": {"medium": "Memory"}},
+    )
+
+
+def mounts(auth_path: str) -> tuple[dict[str, Any], ...]:
+    return (
+        {"name": "jobyard-keys", "mountPath": KEYS_PATH, "readOnly": True},
+        {"name": "jobyard-files", "mountPath": FILES_PATH, "readOnly": True},
+        {"name": "jobyard-ssh", "mountPath": auth_path},
+    )
+
+
+def worker_start(identity: Identity, sshd_path: str, auth_path: str) -> Start:
+    """A replica that waits for logins: the program is sshd with the job's configuration."""
+    return Start(
+        env=(("JOBYARD_SSHD", sshd_path), ("JOBYARD_SSH_DIR", auth_path)),
+        program=("sh", f"{FILES_PATH}/worker.sh"),
+        volumes=volumes(identity),
+        mounts=mounts(auth_path),
+    )
+
+
+def launcher_start(
+    identity: Identity,
+    auth_path: str,
+    launch: tuple[str, ...],
+    program: tuple[str, ...],
+    env: tuple[tuple[str, str], ...] = (),
+) -> Start:
+    """The replica that logs in everywhere and then becomes `launch`, which starts `program`."""
+    return Start(
+        env=(("JOBYARD_SSH_DIR", auth_path), *env),
+        command=("sh", f"{FILES_PATH}/launcher.sh", *launch),
+        program=program,
+        volumes=volumes(identity),
+        mounts=mounts(auth_path),
+    )

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Runs sshd in the foreground with the job's own keys, as whoever runs this: sh worker.sh
+# Processes that come in over ssh get this container's environment and working folder.
+set -eu
+. "$(dirname "$0")/prepare.sh"
+
+sshd=${JOBYARD_SSHD:-/usr/sbin/sshd}
+[ -x "$sshd" ] || fail "there is no sshd at $sshd:" \
+    "install openssh-server in the image, or set the job's ssh.sshdPath"
+
+# What `export -p` prints is quoted for the shell, whatever the values hold.
+export -p >"$ssh_dir/environment"
+cat >"$ssh_dir/enter" <<END
+. '$ssh_dir/environment'
+cd '$(pwd)' || exit 1
+exec /bin/sh -c "\${SSH_ORIGINAL_COMMAND:-exec /bin/sh}"
+END
+cat >"$ssh_dir/sshd_config" <<END
+Port $ssh_port
+HostKey $ssh_dir/host_key
+AuthorizedKeysFile $ssh_dir/authorized_keys
+PidFile $ssh_dir/sshd.pid
+ForceCommand /bin/sh '$ssh_dir/enter'
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PubkeyAuthentication yes
+PermitRootLogin prohibit-password
+# The folder is a volume, whose owner the cluster chooses.
+StrictModes no
+UsePAM no
+UseDNS no
+PrintMotd no
+MaxStartups 1000
+MaxSessions 1000
+LogLevel ERROR
+END
+# Debian's sshd wants this folder for its privilege separation when it runs as root.
+[ "$(id -u)" != 0 ] || mkdir -p /run/sshd
+exec "$sshd" -D -e -f "$ssh_dir/sshd_config"
