@@ -38,11 +38,19 @@ def rendered(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def without_scripts(child: dict[str, Any]) -> dict[str, Any]:
+    """The start scripts are the same in every job, and have tests of their own."""
+    if child["kind"] != "ConfigMap" or "data" not in child:
+        return child
+    data = {k: f"(plan/ssh/{k})" if k.endswith(".sh") else v for k, v in child["data"].items()}
+    return {**child, "data": data}
+
+
 @pytest.mark.parametrize("path", MANIFESTS, ids=title)
 def test_children_are_as_in_the_golden_file(path: Path) -> None:
     golden = GOLDEN / f"{title(path)}.yaml"
     header = f"# jobyard render {path.relative_to(ROOT)}\n"
-    now = header + "---\n".join(as_yaml(child) for child in rendered(path))
+    now = header + "---\n".join(as_yaml(without_scripts(child)) for child in rendered(path))
     if os.environ.get("JOBYARD_WRITE_GOLDEN"):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(now)
