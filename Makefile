@@ -14,7 +14,7 @@ help: ## Show this list
 	@echo "Jobyard: distributed training and batch jobs from one YAML file."
 	@echo
 	@echo "Targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables:"
 	@echo "  WORKERS=2                   how many tests run at once (default: one per core)"

@@ -70,15 +70,27 @@ class Mutator:
             self._mutate(manifest)
         return manifest
 
-    def _place(self, manifest: dict[str, Any]) -> Path | None:
+    def changed(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Another version of a manifest: its spec is mutated, or is as it was."""
+        other = copy.deepcopy(manifest)
+        for _ in range(self._random.choice((0, 1, 1, 1, 2))):
+            self._mutate(other, below="spec")
+        return other
+
+    def pick(self, *choices: Any) -> Any:
+        return self._random.choice(choices)
+
+    def _place(self, manifest: dict[str, Any], below: str | None) -> Path | None:
         places = [path for path in paths(manifest) if path not in FIXED]
+        if below is not None:
+            places = [path for path in places if path[0] == below and len(path) > 1]
         shallow = [path for path in places if "template" not in path]
         if shallow and self._random.random() < 0.7:
             places = shallow
         return self._random.choice(places) if places else None
 
-    def _mutate(self, manifest: dict[str, Any]) -> None:
-        path = self._place(manifest)
+    def _mutate(self, manifest: dict[str, Any], below: str | None = None) -> None:
+        path = self._place(manifest, below)
         if path is None:
             return
         parent, last = at(manifest, path[:-1]), path[-1]

@@ -18,7 +18,7 @@ from rig.api import Answer, ApiCaller
 from rig.plane import ControlPlane
 
 from jobyard.api.crd import schema_node
-from jobyard.api.kinds import Kind, kind_of
+from jobyard.api.kinds import Group, Kind, kind_of
 from jobyard.cli.printing import as_yaml
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
@@ -27,6 +27,8 @@ from jobyard.schema.admission import Verdict, admitted
 
 MUTATIONS = 20_000
 CHUNKS = 20
+CHANGES = 4_000
+CHANGE_CHUNKS = 4
 CONCURRENCY = 16
 # Chosen in conftest, once for all workers, and printed at the end of the run.
 SEED = int(os.environ["JOBYARD_SEED"])
@@ -68,7 +70,7 @@ def url(kind: Kind, namespace: str) -> str:
 
 def disagreement(verdict: Verdict, answer: Answer) -> str | None:
     # An object of this name may be there from another test; that is found out last of all.
-    taken = answer.status in (HTTPStatus.CREATED, HTTPStatus.CONFLICT)
+    taken = answer.status in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.CONFLICT)
     if answer.status >= 500:
         return f"the API server failed: {answer.text}"
     if taken != (not verdict.errors):
@@ -123,4 +125,70 @@ def test_offline_and_api_server_agree_on_random_mutations(
     assert not differences, (
         f"{len(differences)} of {len(drawn)} differ; repeat with JOBYARD_SEED={SEED}"
         f" -k 'mutations and {chunk}'\n" + "\n\n".join(differences[:5])
+    )
+
+
+# How far a stored job may have come, which decides what may still change.
+STATUSES: tuple[dict[str, Any], ...] = (
+    {},
+    {"phase": "Running"},
+    {"phase": "Failed"},
+    {"conditions": [{"type": "Initialized", "status": "False"}]},
+    {"conditions": [{"type": "Initialized", "status": "True"}]},
+    {"phase": "Succeeded", "conditions": [{"type": "Initialized", "status": "False"}]},
+)
+
+
+async def stored(
+    api: ApiCaller, manifest: dict[str, Any], status: dict[str, Any], namespace: str
+) -> dict[str, Any] | None:
+    """The manifest as an object of the namespace; None if another has its name."""
+    kind = kind_of_manifest(manifest)
+    created = await api.request("POST", url(kind, namespace), body=manifest)
+    if created.status == HTTPStatus.CONFLICT:
+        return None
+    assert created.status == HTTPStatus.CREATED, created.text
+    if kind.group != Group.BATCH or kind.name == "BeamJob":
+        return created.body
+    path = f"{url(kind, namespace)}/{manifest['metadata']['name']}/status"
+    patched = await api.request(
+        "PATCH",
+        path,
+        body={"status": status},
+        content_type="application/merge-patch+json",
+    )
+    assert patched.status == HTTPStatus.OK, patched.text
+    return patched.body
+
+
+@pytest.mark.parametrize("chunk", range(CHANGE_CHUNKS))
+def test_offline_and_api_server_agree_on_random_changes(
+    chunk: int, control_plane: ControlPlane, namespace: str, crds: None
+) -> None:
+    mutator = Mutator(valid_manifests(), SEED + chunk)
+    namespaced = [m for m in valid_manifests() if kind_of_manifest(m).namespaced]
+
+    async def compare() -> list[str]:
+        gate = asyncio.Semaphore(CONCURRENCY)
+        async with ApiCaller(control_plane) as api:
+            made = [await stored(api, m, mutator.pick(*STATUSES), namespace) for m in namespaced]
+            olds = [old for old in made if old is not None]
+
+            async def one(old: dict[str, Any]) -> str | None:
+                kind = kind_of_manifest(old)
+                new = as_sent(mutator.changed(old))
+                path = f"{url(kind, namespace)}/{old['metadata']['name']}"
+                query = {"dryRun": "All", "fieldValidation": "Warn"}
+                async with gate:
+                    answer = await api.request("PUT", path, body=new, query=query)
+                told = disagreement(admitted(new, schema_node(kind), old), answer)
+                return told and f"{told}\nold: {old}\nnew: {new}"
+
+            drawn = [mutator.pick(*olds) for _ in range(CHANGES // CHANGE_CHUNKS)]
+            return [told for told in await asyncio.gather(*map(one, drawn)) if told]
+
+    differences = asyncio.run(compare())
+    assert not differences, (
+        f"{len(differences)} of {CHANGES // CHANGE_CHUNKS} differ; repeat with"
+        f" JOBYARD_SEED={SEED} -k 'changes and {chunk}'\n" + "\n\n".join(differences[:5])
     )

@@ -73,6 +73,9 @@ def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:
     match name.rpartition(".")[2]:
         case "Quantity":
             return QUANTITY
+        case "FieldsV1":
+            # Any fields, of which only server-side apply makes sense.
+            return {**schema, "x-kubernetes-preserve-unknown-fields": True}
         case "VolumeMount":
             return _with(schema, "mountPath", maxLength=MOUNT_PATH_LENGTH_MAX)
         case "ServicePort":
