@@ -86,7 +86,7 @@ def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:
         case "PodSpec":
             schema = _with(schema, "initContainers", maxItems=CONTAINERS_MAX)
             return _with(schema, "containers", minItems=1, maxItems=CONTAINERS_MAX)
-        case "PodTemplateSpec" | "JobTemplateSpec":
+        case "PodTemplateSpec" | "JobTemplateSpec" | "PersistentVolumeClaimTemplate":
             return {**schema, "properties": schema["properties"] | {"metadata": _metadata()}}
         case _:
             return schema
