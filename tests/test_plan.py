@@ -499,3 +499,33 @@ spec:
     assert command is not None
     shown = [word for word in command if not word.startswith(("--hostfile", "/run/"))]
     assert shown == want
+
+
+@pytest.mark.parametrize(
+    ("rank", "want"),
+    [
+        (0, ["sh", "/run/jobyard/files/first.sh", "sh", "-c", "again", "x"]),
+        (1, ["sh", "/run/jobyard/files/worker.sh"]),
+    ],
+)
+def test_a_resume_of_deepspeed_leaves_the_sshd_of_the_others_alone(
+    rank: int, want: list[str]
+) -> None:
+    text = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: DeepSpeedJob
+metadata: {name: train}
+spec:
+  runMode: {pause: {resumeSpecs: [{type: worker, command: [again], args: [x]}]}}
+  config: {customCommand: "deepspeed --hostfile /t9k/hostfile train.py"}
+  worker:
+    replicas: 2
+    template: {spec: {containers: [{name: worker, image: i, args: [ignored]}]}}
+"""
+    result = check(text)
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    (role,) = description.roles
+    found = replica_pod(description, Replica(role=role, rank=rank, is_resumed=True))
+    assert main(found) == (want, None)

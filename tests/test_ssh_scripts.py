@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -81,7 +82,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     folder = Path(made.stdout.strip())
     for name in ("files", "keys"):
         (folder / name).mkdir()
-    for name, text in scripts().items():
+    for name, text in scripts(with_first=True).items():
         (folder / "files" / name).write_text(text)
     (folder / "files" / "hosts").write_text("127.0.0.1\n")
     for name in ("identity", "host_key"):
@@ -186,3 +187,32 @@ def test_an_image_without_sshd_is_told_what_to_do(site: Site) -> None:
     )
     assert done.returncode == 1
     assert "there is no sshd at /nowhere/sshd: install openssh-server" in done.stderr
+
+
+def test_the_first_worker_runs_sshd_and_beside_it_the_program(site: Site) -> None:
+    (site.folder / "files" / "hostfile").write_text("127.0.0.1 slots=2\n")
+    hostfile, env_file = site.folder / "t9k" / "hostfile", site.folder / "ds_env"
+    config = site.folder / "first-ssh" / "config"
+    program = f'ssh -F {config} 127.0.0.1 "echo reached; echo \\$PLAIN"; cat {hostfile}; exit 7'
+    environment = site.environment(
+        "first-ssh",
+        JOBYARD_HOSTFILE=str(hostfile),
+        DS_ENV_FILE=str(env_file),
+        PLAIN="a = b",
+        LINES=HOSTILE,
+    )
+    # Files and not pipes: sshd holds on to what it has from the script.
+    with (site.folder / "out").open("w") as out, (site.folder / "err").open("w") as err:
+        command = site.command("sh", site.script("first.sh"), "sh", "-c", program)
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=err)
+        code = process.wait(PATIENCE_SECONDS)
+    # In a container sshd would end with the program; here it is ours to end.
+    os.kill(int((site.folder / "first-ssh" / "sshd.pid").read_text()), signal.SIGTERM)
+    assert (site.folder / "out").read_text() == "reached\na = b\n127.0.0.1 slots=2\n", (
+        site.folder / "err"
+    ).read_text()
+    assert code == 7
+    handed_on = env_file.read_text()
+    assert "PLAIN=a = b\n" in handed_on
+    assert "LINES" not in handed_on
+    assert "JOBYARD" not in handed_on

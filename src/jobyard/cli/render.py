@@ -28,8 +28,8 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
 
     Services, gang and pods go to standard output as manifests, and a line about each job to
     standard error. What only a cluster can know, such as a job's uid, stands there as <uid>.
-    Secrets are hidden. The pods of DeepSpeedJob and BeamJob are named, but not shown yet. FILE
-    may be - for standard input.
+    Secrets are hidden. The pods of BeamJob are named, but not shown yet. FILE may be - for
+    standard input.
     """
     results = [checked(document) for document in read_sources((file,))]
     if any(result.has_errors for result in results):

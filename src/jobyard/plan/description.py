@@ -64,6 +64,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[tuple[str, str], ...] = ()
     command: tuple[str, ...] = ()
     program: tuple[str, ...] | None = None
+    # Nothing that a user says takes the program's place.
+    is_fixed: bool = False
     # For the pod, and for its main container.
     volumes: tuple[JSON, ...] = ()
     mounts: tuple[JSON, ...] = ()

@@ -44,7 +44,8 @@ def started(
     out = dict(container)
     if start.program is not None:
         # The kind runs a program of its own or the user's: command and args replace that.
-        program = with_foreground((*command, *args)) or start.program
+        own = () if start.is_fixed else with_foreground((*command, *args))
+        program = own or start.program
         out["command"] = [*start.command, *program]
         out.pop("args", None)
         return out

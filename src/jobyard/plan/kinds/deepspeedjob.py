@@ -2,29 +2,122 @@
 
 from __future__ import annotations
 
-from jobyard.api.deepspeedjob import DeepSpeedJobSpec
-from jobyard.plan.description import Command, Description, Identity, Naming, Role, main_container
+from functools import partial
+
+import msgspec
+
+from jobyard.api.deepspeedjob import Autotune, DeepSpeedConfig, DeepSpeedJobSpec, DeepSpeedRun
+from jobyard.api.launching import DEFAULT_AUTH_MOUNT_PATH, DEFAULT_SSHD_PATH
+from jobyard.api.run_mode import Elastic
+from jobyard.plan.description import (
+    Command,
+    Description,
+    Identity,
+    Naming,
+    Role,
+    Start,
+    main_container,
+)
 from jobyard.plan.gangs import gang_of
+from jobyard.plan.naming import host_name
+from jobyard.plan.ssh import FILES_PATH, launcher_start, scripts, worker_start
+
+HOSTFILE = "/t9k/hostfile"
+_ENV_FILE = f"{DEFAULT_AUTH_MOUNT_PATH}/deepspeed_env"
+_SSHD = ("sh", f"{FILES_PATH}/worker.sh")
 
 
 def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
-    workers = spec.worker.replicas
-    if spec.elastic is not None and spec.elastic.enabled:
-        assert spec.elastic.expected_replicas is not None
-        workers = spec.elastic.expected_replicas
-    roles = (
-        Role(
-            type="worker",
-            replicas=workers,
-            template=spec.worker.template,
-            place=("spec", "worker", "template"),
-            main_container=main_container(spec.worker.template, "worker"),
-            command=Command.REPLACED_BY_SSHD,
-        ),
-    )
+    workers = _workers(spec)
+    hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
+    slots = spec.config.slots_per_worker or spec.config.slot_per_worker or 1
     return Description(
         identity=identity,
-        roles=roles,
+        roles=(workers,),
         naming=Naming.JOB,
-        gang=gang_of(spec.scheduler, roles, spec.elastic),
+        start=partial(_start, spec, identity, hosts[0]),
+        gang=gang_of(spec.scheduler, (workers,), spec.elastic),
+        run_mode=spec.run_mode,
+        ssh_files={
+            **scripts(with_first=True),
+            "hosts": "".join(f"{host}\n" for host in hosts),
+            "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
+        },
+    )
+
+
+def _workers(spec: DeepSpeedJobSpec) -> Role:
+    count = spec.worker.replicas
+    if spec.elastic is not None and spec.elastic.enabled:
+        assert spec.elastic.expected_replicas is not None
+        count = spec.elastic.expected_replicas
+    return Role(
+        type="worker",
+        replicas=count,
+        template=spec.worker.template,
+        place=("spec", "worker", "template"),
+        main_container=main_container(spec.worker.template, "worker"),
+        command=Command.REPLACED_BY_SSHD,
+        debug_command=_SSHD,
+    )
+
+
+def _start(
+    spec: DeepSpeedJobSpec, identity: Identity, first_host: str, _role: Role, rank: int
+) -> Start:
+    if rank > 0:
+        start = worker_start(identity, DEFAULT_SSHD_PATH, DEFAULT_AUTH_MOUNT_PATH)
+        # A resume command is for deepspeed's program; these workers only wait for logins.
+        return msgspec.structs.replace(start, is_fixed=True)
+    env = (
+        ("JOBYARD_SSHD", DEFAULT_SSHD_PATH),
+        ("PDSH_RCMD_TYPE", "ssh"),
+        ("PDSH_SSH_ARGS_APPEND", f"-F {DEFAULT_AUTH_MOUNT_PATH}/config"),
+        *(() if spec.disable_custom_env else (("DS_ENV_FILE", _ENV_FILE),)),
+    )
+    launch, program = _launch(spec.config, spec.elastic, first_host)
+    return launcher_start(
+        identity, DEFAULT_AUTH_MOUNT_PATH, launch, program, env=env, script="first.sh"
+    )
+
+
+def _launch(
+    config: DeepSpeedConfig, elastic: Elastic | None, first_host: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is launched, and the program that it starts."""
+    if config.custom_command is not None:
+        return ("sh", "-c"), (config.custom_command,)
+    assert config.run is not None
+    options, program = _program(config.run)
+    return (
+        "deepspeed",
+        "--hostfile",
+        HOSTFILE,
+        "--master_addr",
+        first_host,
+        *_elastic(elastic),
+        *(() if config.local_rank else ("--no_local_rank",)),
+        *(() if config.autotune is Autotune.NONE else ("--autotuning", str(config.autotune))),
+        *config.other_args,
+        *options,
+    ), program
+
+
+def _program(run: DeepSpeedRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if run.module:
+        return ("--module",), run.module
+    if run.exec:
+        return ("--no_python",), run.exec
+    return (), run.python
+
+
+def _elastic(elastic: Elastic | None) -> tuple[str, ...]:
+    if elastic is None or not elastic.enabled:
+        return ()
+    return (
+        "--elastic_training",
+        "--min_elastic_nodes",
+        str(elastic.min_replicas),
+        "--max_elastic_nodes",
+        str(elastic.max_replicas),
     )

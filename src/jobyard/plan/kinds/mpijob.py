@@ -74,7 +74,7 @@ def _start(config: MPIConfig, ssh: MPISsh, identity: Identity, role: Role, _rank
         ("OMPI_MCA_orte_keep_fqdn_hostnames", "true"),
         ("OMPI_MCA_plm_rsh_args", f"-F {path}/config"),
     )
-    return launcher_start(identity, path, _mpirun(config), config.script, env)
+    return launcher_start(identity, path, _mpirun(config), config.script, env=env)
 
 
 def _mpirun(config: MPIConfig) -> tuple[str, ...]:

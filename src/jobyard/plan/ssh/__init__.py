@@ -18,15 +18,20 @@ FILES_PATH = "/run/jobyard/files"
 KEYS_PATH = "/run/jobyard/keys"
 KEY_FILES = ("identity", "identity.pub", "host_key", "host_key.pub")
 _SCRIPTS = ("prepare.sh", "worker.sh", "launcher.sh")
+_FIRST = "first.sh"
 # Readable for all: the pod may run as any user, and copies what only it may read.
 _READABLE = 0o444
 
 
 @cache
-def scripts() -> dict[str, str]:
-    """The start scripts by name. Callers must not change it."""
+def scripts(*, with_first: bool = False) -> dict[str, str]:
+    """The start scripts by name. Callers must not change it.
+
+    `with_first` adds the one for a worker that also launches.
+    """
     folder = files("jobyard.plan.ssh")
-    return {name: folder.joinpath(name).read_text() for name in _SCRIPTS}
+    names = (*_SCRIPTS, _FIRST) if with_first else _SCRIPTS
+    return {name: folder.joinpath(name).read_text() for name in names}
 
 
 def keys_name(identity: Identity) -> str:
@@ -74,12 +79,14 @@ def launcher_start(
     auth_path: str,
     launch: tuple[str, ...],
     program: tuple[str, ...],
+    *,
     env: tuple[tuple[str, str], ...] = (),
+    script: str = "launcher.sh",
 ) -> Start:
     """The replica that logs in everywhere and then becomes `launch`, which starts `program`."""
     return Start(
         env=(("JOBYARD_SSH_DIR", auth_path), *env),
-        command=("sh", f"{FILES_PATH}/launcher.sh", *launch),
+        command=("sh", f"{FILES_PATH}/{script}", *launch),
         program=program,
         volumes=volumes(identity),
         mounts=mounts(auth_path),

@@ -40,17 +40,17 @@ name_user() {
     export LD_PRELOAD="$wrapper" NSS_WRAPPER_PASSWD="$ssh_dir/passwd" NSS_WRAPPER_GROUP=/etc/group
 }
 
-umask 077
-mkdir -p "$ssh_dir" 2>/dev/null || fail "can't make $ssh_dir as uid $(id -u)"
-[ -w "$ssh_dir" ] || fail "can't write to $ssh_dir as uid $(id -u)"
-name_user
-# Not cp, which would carry over the mode of a mounted Secret.
-cat "$keys/identity" >"$ssh_dir/identity"
-cat "$keys/identity.pub" >"$ssh_dir/authorized_keys"
-cat "$keys/host_key" >"$ssh_dir/host_key"
-# One host key for all replicas of a job, made for it; so host checking can stay on.
-echo "* $(cat "$keys/host_key.pub")" >"$ssh_dir/known_hosts"
-cat >"$ssh_dir/config" <<END
+lay_out() {
+    mkdir -p "$ssh_dir" 2>/dev/null || fail "can't make $ssh_dir as uid $(id -u)"
+    [ -w "$ssh_dir" ] || fail "can't write to $ssh_dir as uid $(id -u)"
+    name_user
+    # Not cp, which would carry over the mode of a mounted Secret.
+    cat "$keys/identity" >"$ssh_dir/identity"
+    cat "$keys/identity.pub" >"$ssh_dir/authorized_keys"
+    cat "$keys/host_key" >"$ssh_dir/host_key"
+    # One host key for all replicas of a job, made for it; so host checking can stay on.
+    echo "* $(cat "$keys/host_key.pub")" >"$ssh_dir/known_hosts"
+    cat >"$ssh_dir/config" <<END
 Host *
     Port $ssh_port
     User $user
@@ -61,3 +61,7 @@ Host *
     BatchMode yes
     LogLevel ERROR
 END
+}
+
+umask 077
+[ -n "${JOBYARD_PREPARED:-}" ] || lay_out
