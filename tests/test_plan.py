@@ -287,6 +287,23 @@ def test_what_a_pod_would_be_refused_for_is_a_warning(text: str, path: str, told
     assert told in finding.text
 
 
+def test_a_launcher_without_a_program_is_a_warning() -> None:
+    document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
+    del document.value["spec"]["worker"]["cmd"]
+    (finding,) = checked(document).findings
+    assert finding.text == "says no program to launch: the job would fail at once"
+    document.value["spec"]["runMode"] = {"debug": {"enabled": True}}
+    assert not checked(document).findings
+
+
+def test_torchrun_without_a_script_is_a_warning() -> None:
+    text = job("{name: main, image: i}").replace("GenericJob", "PyTorchTrainingJob")
+    (finding,) = check(text + "  torchrunConfig: {enabled: true}\n").findings
+    assert not is_error(finding)
+    assert dotted(finding.path) == "spec.replicaSpecs[0].template.spec.containers[0]"
+    assert finding.text == "has no args: torchrun takes its script from there"
+
+
 def test_a_command_that_sshd_replaces_is_a_warning() -> None:
     document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
     container: dict[str, Any] = document.value["spec"]["worker"]["template"]["spec"]["containers"][

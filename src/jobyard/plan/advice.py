@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jobyard.plan.description import JSON, Command, Description, Role
+from jobyard.plan.description import JSON, Command, Description, Role, Start
+from jobyard.plan.modes import is_debugging
 from jobyard.plan.quantity import Quantity
 from jobyard.schema.finding import Finding, Path, warning
 
@@ -17,6 +18,8 @@ from jobyard.schema.finding import Finding, Path, warning
 def advice(description: Description) -> Iterator[Finding]:
     # A launcher and its workers may share one template; it is looked at once.
     seen: set[Path] = set()
+    if not is_debugging(description.run_mode):
+        yield from _program_advice(description)
     for role in description.roles:
         yield from _command_advice(role)
         if role.place in seen:
@@ -25,6 +28,23 @@ def advice(description: Description) -> Iterator[Finding]:
         yield from _restart_advice(description, role)
         if role.place[-1] == "template":
             yield from _pod_advice(role.template.get("spec", {}), (*role.place, "spec"))
+
+
+def _program_advice(description: Description) -> Iterator[Finding]:
+    """A launcher with nothing to launch; in debug mode a person does that by hand."""
+    for role in description.roles:
+        start = description.start(role, 0) if description.start is not None else Start()
+        if start.program == ():
+            yield warning(("spec",), "says no program to launch: the job would fail at once")
+        elif role.command is Command.REPLACED_BY_TORCHRUN:
+            yield from _script_advice(role)
+
+
+def _script_advice(role: Role) -> Iterator[Finding]:
+    for n, container in enumerate(role.containers):
+        if container.get("name") == role.main_container and not container.get("args"):
+            path: Path = (*role.place, "spec", "containers", n)
+            yield warning(path, "has no args: torchrun takes its script from there")
 
 
 def _restart_advice(description: Description, role: Role) -> Iterator[Finding]:
