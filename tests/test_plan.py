@@ -16,9 +16,10 @@ from manifests import EXAMPLES, ORIGINALS, ROOT, documents
 
 from jobyard.api.genericjob import GenericJob
 from jobyard.api.kinds import KINDS
+from jobyard.api.tensorboard import TensorboardSpec
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document, read
-from jobyard.plan.description import Description, Role
+from jobyard.plan.description import Description, Identity, Role
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_names
 from jobyard.plan.pods import Replica, replica_pod
@@ -26,6 +27,7 @@ from jobyard.plan.quantity import Quantity
 from jobyard.plan.sharing import shares
 from jobyard.plan.slots import slots_per_worker
 from jobyard.plan.supporting import supporting_objects
+from jobyard.plan.tensorboard import tensorboard_objects
 from jobyard.plan.variables import Facts, UnresolvedVariableError, replaced
 from jobyard.schema.finding import dotted, is_error
 
@@ -546,3 +548,28 @@ spec:
     (role,) = description.roles
     found = replica_pod(description, Replica(role=role, rank=rank, is_resumed=True))
     assert main(found) == (want, None)
+
+
+@pytest.mark.parametrize(
+    ("filesets", "folders", "claims"),
+    [
+        (("t9k://pvc/logs/run",), "--logdir=/run/jobyard/logs/logs/run", ["logs"]),
+        (("t9k://pvc/logs",), "--logdir=/run/jobyard/logs/logs", ["logs"]),
+        (
+            ("t9k://pvc/logs/a", "t9k://pvc/logs/b/", "t9k://pvc/other/c"),
+            "--logdir_spec=0:/run/jobyard/logs/logs/a,1:/run/jobyard/logs/logs/b,"
+            "2:/run/jobyard/logs/other/c",
+            ["logs", "other"],
+        ),
+    ],
+)
+def test_tensorboard_mounts_each_claim_once(
+    filesets: tuple[str, ...], folders: str, claims: list[str]
+) -> None:
+    spec = TensorboardSpec(image="i", training_log_filesets=filesets)
+    _, found = tensorboard_objects(spec, Identity("PyTorchTrainingJob", "train"))
+    assert found["metadata"]["name"] == "train-tensorboard"
+    assert found["spec"]["containers"][0]["args"][0] == folders
+    mounted = [v["persistentVolumeClaim"]["claimName"] for v in found["spec"]["volumes"]]
+    assert mounted == claims
+    assert "scheduler.tensorstack.dev/group-name" not in found["metadata"]["labels"]

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jobyard.api.run_mode import RunMode
+from jobyard.api.tensorboard import TensorboardSpec
 from jobyard.schema.finding import Path
 
 JSON = Mapping[str, Any]
@@ -106,7 +107,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[JSON, ...] = ()
     gang: Gang | None = None
     run_mode: RunMode | None = None
-    has_tensorboard: bool = False
+    tensorboard: TensorboardSpec | None = None
     # Scripts and host names for a job that logs in over ssh; such a job also needs keys.
     ssh_files: Mapping[str, str] = {}
 

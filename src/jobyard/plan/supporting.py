@@ -8,8 +8,8 @@ from typing import Any
 from jobyard.plan.description import Description, Gang, Naming
 from jobyard.plan.naming import job_labels, job_selector, pod_names, replica_label
 from jobyard.plan.ssh import KEY_FILES, files_name, keys_name
+from jobyard.plan.tensorboard import tensorboard_objects
 
-TENSORBOARD_PORT = 6006
 # Stands for what is secret: it is never printed.
 HIDDEN = "<hidden>"
 
@@ -25,8 +25,8 @@ def supporting_objects(description: Description) -> Iterator[dict[str, Any]]:
             pass
     if description.ssh_files:
         yield from _ssh_objects(description)
-    if description.has_tensorboard:
-        yield _tensorboard_service(description)
+    if description.tensorboard is not None:
+        yield from tensorboard_objects(description.tensorboard, description.identity)
     if description.gang is not None:
         yield _pod_group(description, description.gang)
     if description.identity.kind == "TaskSet":
@@ -64,16 +64,6 @@ def _replica_services(description: Description) -> Iterator[dict[str, Any]]:
         if not maps:
             spec["clusterIP"] = "None"
         yield _object(description, "v1", "Service", name) | {"spec": spec}
-
-
-def _tensorboard_service(description: Description) -> dict[str, Any]:
-    name = f"{description.identity.name}-tensorboard"
-    return _object(description, "v1", "Service", name) | {
-        "spec": {
-            "selector": {replica_label(description.identity): name},
-            "ports": [{"name": "http", "port": TENSORBOARD_PORT}],
-        }
-    }
 
 
 def _pod_group(description: Description, gang: Gang) -> dict[str, Any]:

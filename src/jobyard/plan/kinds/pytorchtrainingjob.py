@@ -36,7 +36,7 @@ def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
         start=partial(_start, spec, identity, roles),
         gang=gang_of(spec.scheduler, roles, spec.elastic),
         run_mode=spec.run_mode,
-        has_tensorboard=spec.tensorboard_spec is not None,
+        tensorboard=spec.tensorboard_spec,
     )
 
 

@@ -30,7 +30,7 @@ def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
         start=partial(_start, cluster),
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
-        has_tensorboard=spec.tensorboard_spec is not None,
+        tensorboard=spec.tensorboard_spec,
     )
 
 

@@ -1,0 +1,76 @@
+"""The TensorBoard beside a training job: one pod and one service.
+
+It is no replica: it neither holds up nor fails the job, is in no gang, and lives as long
+as the job object does, so the kubelet may restart it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobyard.api.tensorboard import TensorboardSpec
+from jobyard.plan.description import Identity
+from jobyard.plan.naming import job_labels, replica_label
+
+PORT = 6006
+_SCHEME = "t9k://pvc/"
+_MOUNT_ROOT = "/run/jobyard/logs"
+
+
+def tensorboard_name(identity: Identity) -> str:
+    return f"{identity.name}-tensorboard"
+
+
+def tensorboard_objects(spec: TensorboardSpec, identity: Identity) -> tuple[dict[str, Any], ...]:
+    name = tensorboard_name(identity)
+    labels = {**job_labels(identity), replica_label(identity): name}
+    metadata: dict[str, Any] = {"name": name}
+    if identity.namespace:
+        metadata["namespace"] = identity.namespace
+    metadata["labels"] = labels
+    service = {
+        "selector": {replica_label(identity): name},
+        "ports": [{"name": "http", "port": PORT}],
+    }
+    return (
+        {"apiVersion": "v1", "kind": "Service", "metadata": dict(metadata), "spec": service},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod(spec)},
+    )
+
+
+def _pod(spec: TensorboardSpec) -> dict[str, Any]:
+    claims = dict.fromkeys(_claim(fileset) for fileset in spec.training_log_filesets)
+    container: dict[str, Any] = {
+        "name": "tensorboard",
+        "image": spec.image,
+        "command": ["tensorboard"],
+        "args": [_log_folders(spec.training_log_filesets), "--host=0.0.0.0", f"--port={PORT}"],
+        "ports": [{"name": "http", "containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/", "port": PORT}},
+        "volumeMounts": [
+            {"name": f"logs-{n}", "mountPath": f"{_MOUNT_ROOT}/{claim}", "readOnly": True}
+            for n, claim in enumerate(claims)
+        ],
+    }
+    if spec.resources is not None:
+        container["resources"] = spec.resources
+    return {
+        "restartPolicy": "Always",
+        "containers": [container],
+        "volumes": [
+            {"name": f"logs-{n}", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+            for n, claim in enumerate(claims)
+        ],
+    }
+
+
+def _claim(fileset: str) -> str:
+    return fileset.removeprefix(_SCHEME).partition("/")[0]
+
+
+def _log_folders(filesets: tuple[str, ...]) -> str:
+    """One folder as it is; several get names, so that TensorBoard tells their runs apart."""
+    paths = [f"{_MOUNT_ROOT}/{fileset.removeprefix(_SCHEME)}".rstrip("/") for fileset in filesets]
+    if len(paths) == 1:
+        return f"--logdir={paths[0]}"
+    return "--logdir_spec=" + ",".join(f"{n}:{path}" for n, path in enumerate(paths))
