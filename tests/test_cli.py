@@ -75,9 +75,9 @@ def test_three_faults_give_three_errors_with_their_lines(tmp_path: Path) -> None
     assert result.exit_code == 1
     found = [line.removeprefix(f"{file}:") for line in result.stdout.splitlines()]
     assert found == [
-        '11: error: spec.cleanUpPolicy: is "Sometimes"; must be None, All or Unfinished',
-        "16: error: spec.replicaSpecs[0].replicas: is 0; must be at least 1",
-        '22: error: spec.replicaSpecs[1].type: is "Bad_Type"; must hold only lower-case letters,'
+        '11: spec.cleanUpPolicy: is "Sometimes"; must be None, All or Unfinished',
+        "16: spec.replicaSpecs[0].replicas: is 0; must be at least 1",
+        '22: spec.replicaSpecs[1].type: is "Bad_Type"; must hold only lower-case letters,'
         " digits and '-', and neither begin nor end with '-'",
     ]
     assert "ConfigMap data: not a kind of Jobyard, skipped" in result.stderr
@@ -122,7 +122,7 @@ def test_an_unreadable_file_does_not_hide_the_faults_of_others(tmp_path: Path) -
     (tmp_path / "b.yaml").write_text(VALID.replace("worker", "Worker"))
     result = run("validate", str(tmp_path))
     assert result.exit_code == 2
-    assert "b.yaml:6: error: spec.replicaSpecs[0].type" in result.stdout
+    assert "b.yaml:6: spec.replicaSpecs[0].type" in result.stdout
     assert f"{tmp_path}/a.yaml:1:" in result.stderr
 
 
@@ -152,12 +152,12 @@ def test_strict_says_that_warnings_count() -> None:
         ),
         pytest.param(
             VALID.replace("GenericJob", "GenericJobs"),
-            "error: kind: is GenericJobs; the kinds of batch.tensorstack.dev are",
+            "-:2: kind: is GenericJobs; the kinds of batch.tensorstack.dev are",
             id="a kind that is nearly right",
         ),
         pytest.param(
             VALID.replace("v1beta1", "v1"),
-            "error: apiVersion: is batch.tensorstack.dev/v1; GenericJob is in"
+            "-:1: apiVersion: is batch.tensorstack.dev/v1; GenericJob is in"
             " batch.tensorstack.dev/v1beta1",
             id="another version",
         ),
@@ -271,7 +271,7 @@ def test_render_shows_services_and_names_the_pods() -> None:
 def test_render_refuses_what_validate_refuses() -> None:
     result = run("render", "-", stdin=VALID.replace("worker", "Worker"))
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "-:6: error: spec.replicaSpecs[0].type:" in result.stderr
+    assert "-:6: spec.replicaSpecs[0].type:" in result.stderr
 
 
 def test_version_imports_nothing_heavy() -> None:

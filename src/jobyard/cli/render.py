@@ -53,7 +53,7 @@ def _tell_errors(results: list[Checked]) -> None:
         for finding in result.findings:
             if is_error(finding):
                 line = result.document.line_of(finding.path)
-                where = f"{result.document.source}:{line}: error: {dotted(finding.path)}"
+                where = f"{result.document.source}:{line}: {dotted(finding.path)}"
                 click.echo(f"{where}: {finding.text}", err=True)
 
 

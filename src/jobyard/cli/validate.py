@@ -85,12 +85,13 @@ def _sorted(result: Checked) -> list[Finding]:
 
 
 def _line(result: Checked, finding: Finding) -> str:
+    """`file:line: path: text`; a warning says that it is one."""
     line = result.document.line_of(finding.path)
     where = click.style(f"{result.document.source}:{line}:", bold=True)
-    path = f"{dotted(finding.path)}: " if finding.path else ""
+    path = dotted(finding.path) if finding.path else result.title or "document"
     if is_error(finding):
-        return f"{where} {click.style('error:', fg='red', bold=True)} {path}{finding.text}"
-    return f"{where} {click.style('warning:', fg='yellow')} {path}{finding.text}"
+        return f"{where} {click.style(f'{path}:', fg='red', bold=True)} {finding.text}"
+    return f"{where} {click.style('warning:', fg='yellow')} {path}: {finding.text}"
 
 
 def _summary(results: list[Checked], *, strict: bool) -> list[str]:
