@@ -120,7 +120,7 @@ def _beyond_admission(kind: Kind, value: dict[str, Any]) -> list[Finding]:
         found += advice(description)
     if kind.type is GenericJob:
         job = msgspec.convert(value, GenericJob)
-        found += [error(bad.path, str(bad)) for bad in bad_variables(job)]
+        found += [error(bad.path, str(bad)) for bad in bad_variables(job.metadata.name, job.spec)]
     return found
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from jobyard.api.replicas import RestartPolicy
 from jobyard.api.run_mode import RunMode
+from jobyard.api.run_policy import CleanUpPolicy
 from jobyard.api.tensorboard import TensorboardSpec
 from jobyard.schema.finding import Path
 
@@ -33,6 +35,16 @@ class Naming(StrEnum):
     NONE = "none"
 
 
+class Restart(msgspec.Struct, frozen=True):
+    """When a replica that ended is started again.
+
+    `limit` is for each replica alone; None leaves it to the job's own limit, if it has one.
+    """
+
+    policy: RestartPolicy = RestartPolicy.NEVER
+    limit: int | None = None
+
+
 class Role(msgspec.Struct, frozen=True, kw_only=True):
     """One type of replicas. `place` is where its template stands in the manifest."""
 
@@ -44,8 +56,15 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     command: Command = Command.KEPT
     # There is only one by nature, so its pod's name has no rank.
     is_single: bool = False
-    # Its pods carry the numbers of their attempts in their names (TaskSet).
+    # Each attempt has a pod of its own, with its number in the name; ended ones are kept.
     is_numbered: bool = False
+    # Its pods are made once those of all other roles are ready.
+    waits_for_others: bool = False
+    # A replica that serves others: when it ends by itself, whatever its exit code, it failed.
+    must_not_end: bool = False
+    restart: Restart = Restart()
+    # Which of its pods go once the job has ended.
+    clean_up: CleanUpPolicy = CleanUpPolicy.NONE
     # What the main container runs in debug mode, unless the job says otherwise.
     debug_command: tuple[str, ...] = ("sleep", "inf")
 
@@ -92,6 +111,26 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     roles: tuple[tuple[str, int], ...] = ()
 
 
+# Replicas by role: {"master": (2,), "worker": (0, 1)}.
+ReplicaSet = Mapping[str, tuple[int, ...]]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ends of replicas mean for the job. Success is looked at first.
+
+    The job succeeds once all replicas of any one success rule have, and fails once all
+    those of any one failure rule have failed for good, or any replica of a vital role.
+    """
+
+    success: tuple[ReplicaSet, ...]
+    failure: tuple[ReplicaSet, ...] = ()
+    vital_roles: frozenset[str] = frozenset()
+    # As long as this many replicas live, only a failure rule ends an elastic job.
+    enough_alive: int | None = None
+    # Whether the message of a failure names the rule, as GenericJob's does.
+    names_rule: bool = False
+
+
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What a job of any kind comes down to.
 
@@ -103,6 +142,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     identity: Identity
     roles: tuple[Role, ...]
     naming: Naming
+    ending: Ending
     start: Callable[[Role, int], Start] | None = None
     ports: tuple[JSON, ...] = ()
     gang: Gang | None = None
@@ -110,6 +150,18 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     tensorboard: TensorboardSpec | None = None
     # Scripts and host names for a job that logs in over ssh; such a job also needs keys.
     ssh_files: Mapping[str, str] = {}
+    # How many restarts all replicas together may use up.
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    # The fewest replicas that an elastic job runs with.
+    min_replicas: int | None = None
+    # A single pod can't be taken back in: when one is lost, all are made anew together.
+    is_rigid: bool = False
+    # The first replica learns the hosts at its start, so another number makes it anew.
+    remakes_first: bool = False
+    # Why no pod can be made of this spec, as sentences for its author.
+    faults: tuple[str, ...] = ()
 
     @property
     def replicas(self) -> int:
@@ -120,3 +172,7 @@ def main_container(template: JSON, *preferred: str) -> str:
     """The first of the preferred names that the template has, else its first container's."""
     names = [c.get("name", "") for c in template.get("spec", {}).get("containers", ())]
     return next((name for name in preferred if name in names), names[0] if names else "")
+
+
+def only(role: str, *ranks: int) -> ReplicaSet:
+    return {role: ranks}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from jobyard.api.launching import LaunchedReplica, LauncherType
-from jobyard.plan.description import JSON, Command, Role, main_container
+from jobyard.api.run_policy import CleanUpPolicy, LauncherRunPolicy
+from jobyard.plan.description import JSON, Command, Ending, Role, main_container, only
 from jobyard.schema.finding import Path
 
 
@@ -26,7 +29,21 @@ def worker_role(replicas: int, template: JSON, place: Path, *containers: str) ->
         place=place,
         main_container=main_container(template, *containers),
         command=Command.REPLACED_BY_SSHD,
+        must_not_end=True,
     )
+
+
+# The launcher decides; a worker whose sshd ended can't be taken back in.
+LAUNCHED = Ending(
+    success=(only(LauncherType.LAUNCHER, 0),),
+    vital_roles=frozenset({LauncherType.LAUNCHER.value, LauncherType.WORKER.value}),
+)
+
+
+def cleaned_workers(workers: Role, policy: LauncherRunPolicy) -> Role:
+    """Workers that go at the end, if the job says so; a launcher always stays for its log."""
+    chosen = CleanUpPolicy.ALL if policy.clean_up_workers else CleanUpPolicy.NONE
+    return msgspec.structs.replace(workers, clean_up=chosen)
 
 
 def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, Role]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from jobyard.plan.description import Command, Role, main_container
+from jobyard.api.replicas import RestartPolicy
+from jobyard.api.run_policy import CleanUpPolicy
+from jobyard.plan.description import Command, Restart, Role, main_container
 
 
 class Listed(Protocol):
@@ -24,6 +26,8 @@ def listed_roles(
     *containers: str,
     counts: Sequence[int] | None = None,
     command: Command = Command.KEPT,
+    restarts: Sequence[Restart],
+    clean_up: CleanUpPolicy,
 ) -> tuple[Role, ...]:
     """One role per entry of `replicaSpecs`, in order.
 
@@ -39,9 +43,23 @@ def listed_roles(
             place=("spec", "replicaSpecs", n, "template"),
             main_container=main_container(spec.template, *containers),
             command=command,
+            restart=restart,
+            clean_up=clean_up,
         )
-        for n, (spec, count) in enumerate(zip(specs, wanted, strict=True))
+        for n, (spec, count, restart) in enumerate(zip(specs, wanted, restarts, strict=True))
     )
+
+
+class Restarting(Protocol):
+    """A type of replicas of a training job."""
+
+    @property
+    def restart_policy(self) -> RestartPolicy: ...
+
+
+def training_restarts(specs: Sequence[Restarting]) -> list[Restart]:
+    """Training jobs have one limit for all their replicas together."""
+    return [Restart(spec.restart_policy) for spec in specs]
 
 
 def first_rank(roles: tuple[Role, ...], role: Role) -> int:

@@ -20,6 +20,8 @@ def pod_name(job: str, role: Role, rank: int, attempts: tuple[int, int] = (0, 0)
 
     A TaskSet's pods have `attempts` before the rank: the TaskSet's and the replica's.
     """
+    if role.is_single and role.is_numbered:
+        return f"{job}-{role.type}-{attempts[1]}"
     if role.is_single:
         return f"{job}-{role.type}"
     if role.is_numbered:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from jobyard.api.genericjob import GenericJob, GenericJobSpec
+from jobyard.api.genericjob import GenericJobSpec
 from jobyard.schema.finding import Path
 
 # An escaped `$$` is matched first, so that what follows it is not taken for a variable.
@@ -113,10 +113,10 @@ def _ports(name: str, facts: Facts, wanted: str | None) -> Mapping[str, int]:
     return facts.ports
 
 
-def bad_variables(job: GenericJob) -> Iterator[BadVariable]:
+def bad_variables(name: str, spec: GenericJobSpec) -> Iterator[BadVariable]:
     """Every text of the job with variables that can't be resolved, each cause once."""
-    facts = Facts.of(job.metadata.name, job.spec)
-    for path, container, text in _texts(job):
+    facts = Facts.of(name, spec)
+    for path, container, text in _texts(spec):
         names = [match[1] for match in _REFERENCE.finditer(text) if match[1] is not None]
         served = [name for name in names if _HOST.match(name) or _PORT.match(name)]
         if facts.ports is None and served:
@@ -138,16 +138,16 @@ def _without_service(names: list[str]) -> str:
     return f"$({names[0]}){more}: the job has no spec.service; add service.ports{named}"
 
 
-def _texts(job: GenericJob) -> Iterator[tuple[Path, str, str]]:
+def _texts(job: GenericJobSpec) -> Iterator[tuple[Path, str, str]]:
     """Where variables are replaced: command, args and env of all containers, and overrides."""
-    for n, spec in enumerate(job.spec.replica_specs):
+    for n, spec in enumerate(job.replica_specs):
         pod = spec.template.get("spec", {})
         for listed in ("initContainers", "containers"):
             for m, container in enumerate(pod.get(listed, ())):
                 path: Path = ("spec", "replicaSpecs", n, "template", "spec", listed, m)
                 for place, text in _container_texts(container, path):
                     yield place, container.get("name", ""), text
-    mode = job.spec.run_mode
+    mode = job.run_mode
     overrides: list[tuple[Path, Any]] = []
     if mode is not None and mode.debug is not None:
         for n, debug in enumerate(mode.debug.replica_specs):

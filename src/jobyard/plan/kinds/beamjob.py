@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jobyard.api.beamjob import BeamJobSpec, Image
-from jobyard.plan.description import JSON, Description, Identity, Naming, Role
+from jobyard.plan.description import JSON, Description, Ending, Identity, Naming, Role
 from jobyard.plan.gangs import gang_of
 from jobyard.schema.finding import Path
 
@@ -19,6 +19,7 @@ def lower(spec: BeamJobSpec, identity: Identity) -> Description:
         identity=identity,
         roles=roles,
         naming=Naming.JOB,
+        ending=Ending(success=()),
         gang=gang_of(spec.scheduler, roles),
     )
 

@@ -14,7 +14,13 @@ from jobyard.api.colossalaijob import (
 from jobyard.api.launching import LauncherType
 from jobyard.plan.description import JSON, Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.launching import launched_roles, launcher_role, worker_role
+from jobyard.plan.launching import (
+    LAUNCHED,
+    cleaned_workers,
+    launched_roles,
+    launcher_role,
+    worker_role,
+)
 from jobyard.plan.naming import host_name
 from jobyard.plan.ssh import FILES_PATH, PORT, launcher_start, scripts, worker_start
 
@@ -24,6 +30,7 @@ _SHARED = ("volumes", "nodeSelector", "tolerations", "imagePullSecrets", "securi
 
 def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
     launcher, workers = _roles(spec)
+    workers = cleaned_workers(workers, spec.run_policy)
     ssh = spec.ssh or ColossalAISsh()
     hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
     listed = "".join(f"{host}\n" for host in hosts)
@@ -31,9 +38,12 @@ def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
         identity=identity,
         roles=(launcher, workers),
         naming=Naming.JOB,
+        ending=LAUNCHED,
         start=partial(_start, _config(spec), ssh, identity, hosts[0]),
         gang=gang_of(spec.scheduler, (launcher, workers)),
         run_mode=spec.run_mode,
+        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
+        is_rigid=True,
         ssh_files={**scripts(), "hosts": listed, "hostfile": listed},
     )
 

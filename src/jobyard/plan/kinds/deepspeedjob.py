@@ -12,11 +12,14 @@ from jobyard.api.run_mode import Elastic
 from jobyard.plan.description import (
     Command,
     Description,
+    Ending,
     Identity,
     Naming,
+    Restart,
     Role,
     Start,
     main_container,
+    only,
 )
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.naming import host_name
@@ -35,9 +38,15 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
         identity=identity,
         roles=(workers,),
         naming=Naming.JOB,
+        ending=Ending(success=(only("worker", 0),), failure=(only("worker", 0),)),
         start=partial(_start, spec, identity, hosts[0]),
         gang=gang_of(spec.scheduler, (workers,), spec.elastic),
         run_mode=spec.run_mode,
+        backoff_limit=spec.run_policy.backoff_limit,
+        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
+        min_replicas=spec.elastic.min_replicas if spec.elastic and spec.elastic.enabled else None,
+        remakes_first=spec.elastic is not None and spec.elastic.enabled,
         ssh_files={
             **scripts(with_first=True),
             "hosts": "".join(f"{host}\n" for host in hosts),
@@ -59,6 +68,8 @@ def _workers(spec: DeepSpeedJobSpec) -> Role:
         main_container=main_container(spec.worker.template, "worker"),
         command=Command.REPLACED_BY_SSHD,
         debug_command=_SSHD,
+        restart=Restart(spec.worker.restart_policy),
+        clean_up=spec.run_policy.clean_up_policy,
     )
 
 

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 from functools import partial
 
-from jobyard.api.genericjob import GenericJobSpec
-from jobyard.plan.description import Description, Identity, Naming, Role, Start
+from jobyard.api.genericjob import GenericJobSpec, GenericReplica, GenericRestartPolicy
+from jobyard.api.replicas import RestartPolicy
+from jobyard.plan.description import Description, Ending, Identity, Naming, Restart, Role, Start
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.listing import listed_roles
-from jobyard.plan.variables import Facts, replaced
+from jobyard.plan.variables import Facts, bad_variables, replaced
 
 
 def lower(spec: GenericJobSpec, identity: Identity) -> Description:
-    roles = listed_roles(spec.replica_specs)
+    roles = listed_roles(
+        spec.replica_specs,
+        restarts=[_restart(replica) for replica in spec.replica_specs],
+        clean_up=spec.clean_up_policy,
+    )
     return Description(
         identity=identity,
         roles=roles,
         naming=Naming.REPLICA if spec.service else Naming.NONE,
+        ending=_ending(spec, roles),
         start=partial(_start, Facts.of(identity.name, spec)),
         ports=spec.service.ports if spec.service else (),
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
+        ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
+        faults=tuple(str(bad) for bad in bad_variables(identity.name, spec)),
+    )
+
+
+def _restart(replica: GenericReplica) -> Restart:
+    """Without a limit, OnFailure restarts nothing and Always goes on for ever."""
+    given = replica.restart_policy
+    if given is None:
+        return Restart(RestartPolicy.ON_FAILURE, 0)
+    if given.limit is None and given.policy is GenericRestartPolicy.ON_FAILURE:
+        return Restart(RestartPolicy.ON_FAILURE, 0)
+    return Restart(RestartPolicy(given.policy.value), given.limit)
+
+
+def _ending(spec: GenericJobSpec, roles: tuple[Role, ...]) -> Ending:
+    """The user's rules; absent: all must succeed, and any one failure fails the job."""
+    everyone = {role.type: tuple(range(role.replicas)) for role in roles}
+    return Ending(
+        success=spec.success_rules or (everyone,),
+        failure=spec.failure_rules,
+        vital_roles=frozenset() if spec.failure_rules else frozenset(everyone),
+        names_rule=True,
     )
 
 

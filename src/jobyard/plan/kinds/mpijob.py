@@ -10,7 +10,13 @@ from jobyard.api.launching import LauncherType
 from jobyard.api.mpijob import MPIConfig, MPIJobSpec, MPISsh
 from jobyard.plan.description import Description, Identity, Naming, Role, Start
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.launching import launched_roles, launcher_role, worker_role
+from jobyard.plan.launching import (
+    LAUNCHED,
+    cleaned_workers,
+    launched_roles,
+    launcher_role,
+    worker_role,
+)
 from jobyard.plan.naming import host_name
 from jobyard.plan.slots import slots_per_worker
 from jobyard.plan.ssh import FILES_PATH, launcher_start, scripts, worker_start
@@ -22,6 +28,7 @@ _ROOT_ENV = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
 
 def lower(spec: MPIJobSpec, identity: Identity) -> Description:
     launcher, workers = _roles(spec)
+    workers = cleaned_workers(workers, spec.run_policy)
     config, ssh = _config(spec), spec.ssh or MPISsh()
     hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
     slots = slots_per_worker(config.extra_args, workers)
@@ -29,9 +36,12 @@ def lower(spec: MPIJobSpec, identity: Identity) -> Description:
         identity=identity,
         roles=(launcher, workers),
         naming=Naming.JOB,
+        ending=LAUNCHED,
         start=partial(_start, config, ssh, identity),
         gang=gang_of(spec.scheduler, (launcher, workers)),
         run_mode=spec.run_mode,
+        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
+        is_rigid=True,
         ssh_files={
             **scripts(),
             "hosts": "".join(f"{host}\n" for host in hosts),

@@ -5,9 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from jobyard.api.pytorchtrainingjob import PyTorchTrainingJobSpec, TorchrunConfig
-from jobyard.plan.description import Command, Description, Identity, Naming, Role, Start
+from jobyard.plan.description import (
+    Command,
+    Description,
+    Ending,
+    Identity,
+    Naming,
+    Role,
+    Start,
+    only,
+)
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import first_rank, listed_roles, named_port
+from jobyard.plan.listing import first_rank, listed_roles, named_port, training_restarts
 from jobyard.plan.naming import host_name
 from jobyard.plan.sharing import shares
 
@@ -28,15 +37,30 @@ def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
         "python",
         counts=counts,
         command=Command.REPLACED_BY_TORCHRUN if torchrun else Command.KEPT,
+        restarts=training_restarts(spec.replica_specs),
+        clean_up=spec.run_policy.clean_up_policy,
     )
+    fewest = spec.elastic.min_replicas if spec.elastic and spec.elastic.enabled else None
+    master = only(roles[0].type, 0)
     return Description(
         identity=identity,
         roles=roles,
         naming=Naming.JOB,
+        # A collective can't go on without one of its ranks, unless it is elastic.
+        ending=Ending(
+            success=(master,),
+            failure=(master,),
+            vital_roles=frozenset(role.type for role in roles),
+            enough_alive=fewest,
+        ),
         start=partial(_start, spec, identity, roles),
         gang=gang_of(spec.scheduler, roles, spec.elastic),
         run_mode=spec.run_mode,
         tensorboard=spec.tensorboard_spec,
+        backoff_limit=spec.run_policy.backoff_limit,
+        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
+        min_replicas=fewest,
     )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from jobyard.api.taskset import TaskSetSpec
 from jobyard.plan.description import (
     Description,
+    Ending,
     Identity,
     Naming,
     Role,
@@ -28,7 +29,12 @@ def lower(spec: TaskSetSpec, identity: Identity) -> Description:
         for n, role in enumerate(spec.roles)
     )
     return Description(
-        identity=identity, roles=roles, naming=Naming.NONE, start=partial(_start, identity)
+        identity=identity,
+        roles=roles,
+        naming=Naming.NONE,
+        # A TaskSet's roles have policies of their own for that.
+        ending=Ending(success=()),
+        start=partial(_start, identity),
     )
 
 

@@ -6,9 +6,9 @@ import json
 from functools import partial
 
 from jobyard.api.tensorflowtrainingjob import TensorFlowTrainingJobSpec, TensorFlowType
-from jobyard.plan.description import Description, Identity, Naming, Role, Start
+from jobyard.plan.description import Description, Ending, Identity, Naming, Role, Start, only
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import listed_roles, named_port
+from jobyard.plan.listing import listed_roles, named_port, training_restarts
 from jobyard.plan.naming import host_name
 
 DEFAULT_PORT = 2222
@@ -16,7 +16,12 @@ _PORT_NAME = "tfjob-port"
 
 
 def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
-    roles = listed_roles(spec.replica_specs, "tensorflow")
+    roles = listed_roles(
+        spec.replica_specs,
+        "tensorflow",
+        restarts=training_restarts(spec.replica_specs),
+        clean_up=spec.run_policy.clean_up_policy,
+    )
     # The same for all replicas, so it is put together once.
     cluster = {
         role.type: [_address(identity, role, rank) for rank in range(role.replicas)]
@@ -27,11 +32,26 @@ def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
         identity=identity,
         roles=roles,
         naming=Naming.JOB,
+        ending=_ending({role.type for role in roles}),
         start=partial(_start, cluster),
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
         tensorboard=spec.tensorboard_spec,
+        backoff_limit=spec.run_policy.backoff_limit,
+        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
     )
+
+
+def _ending(types: set[str]) -> Ending:
+    """The chief decides, else the first worker.
+
+    Parameter servers never end, and let the others go on without one worker; without them
+    the workers are a collective.
+    """
+    main = TensorFlowType.CHIEF if TensorFlowType.CHIEF in types else TensorFlowType.WORKER
+    collective = frozenset() if TensorFlowType.PS in types else frozenset({"worker"})
+    return Ending(success=(only(main, 0),), failure=(only(main, 0),), vital_roles=collective)
 
 
 def _address(identity: Identity, role: Role, rank: int) -> str:

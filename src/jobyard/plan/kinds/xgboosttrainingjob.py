@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from jobyard.api.xgboosttrainingjob import XGBoostTrainingJobSpec, XGBoostType
-from jobyard.plan.description import Description, Identity, Naming, Role, Start
+from jobyard.plan.description import Description, Ending, Identity, Naming, Role, Start, only
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import listed_roles, named_port
+from jobyard.plan.listing import listed_roles, named_port, training_restarts
 from jobyard.plan.naming import host_name
 
 DEFAULT_PORT = 9991
@@ -15,14 +15,26 @@ _PORT_NAME = "xgboost-port"
 
 
 def lower(spec: XGBoostTrainingJobSpec, identity: Identity) -> Description:
-    roles = listed_roles(spec.replica_specs, "xgboost")
+    roles = listed_roles(
+        spec.replica_specs,
+        "xgboost",
+        restarts=training_restarts(spec.replica_specs),
+        clean_up=spec.run_policy.clean_up_policy,
+    )
     return Description(
         identity=identity,
         roles=roles,
         naming=Naming.JOB,
+        ending=Ending(
+            success=(only(XGBoostType.MASTER, 0),),
+            vital_roles=frozenset(role.type for role in roles),
+        ),
         start=partial(_start, _shared_env(identity, roles)),
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
+        backoff_limit=spec.run_policy.backoff_limit,
+        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
     )
 
 
