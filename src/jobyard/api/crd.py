@@ -25,7 +25,18 @@ _META = {
 def open_api_schema(kind: Kind) -> JSONSchema:
     """The whole schema of a kind, as it stands in its CRD. Callers must not change it."""
     schema = derived(kind.type)
-    return {**schema, "properties": _META | schema["properties"] | _META}
+    properties = _META | schema["properties"] | _META
+    # What isn't known of a job stays absent: defaults would only make its status larger.
+    return {**schema, "properties": properties | {"status": _bare(properties["status"])}}
+
+
+def _bare(schema: Any) -> Any:
+    """The schema without defaults; no field of a status is called so."""
+    if isinstance(schema, list):
+        return [_bare(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _bare(value) for key, value in schema.items() if key != "default"}
 
 
 @cache

@@ -66,7 +66,7 @@ class ContainerState(StrEnum):
     TERMINATED = "Terminated"
 
 
-class Observation(Value):
+class Observation(Value, omit_defaults=False):
     """Whether something holds, why, and since when."""
 
     status: Annotated[Truth, described("Whether it holds.")]
@@ -113,11 +113,15 @@ class ReplicaStatus(Value):
     containers: Annotated[
         tuple[ContainerStatus, ...], described("Its containers, once something is known of them.")
     ] = ()
+    attempt: Annotated[Count, described("Which attempt this row speaks of, from 0.")] = 0
     restart_count: Annotated[Count, described("How often the replica was restarted.")] = 0
+    failures_in_a_row: Annotated[
+        Count, described("Short attempts one after the other; each doubles the delay.")
+    ] = 0
     last_failure: Annotated[Failure | None, described("How it failed the last time.")] = None
 
 
-class TaskStatus(Value):
+class TaskStatus(Value, omit_defaults=False):
     """All replicas of one type."""
 
     type: Annotated[str, described("The replica type.")]
@@ -128,7 +132,7 @@ class TaskStatus(Value):
     ] = ()
 
 
-class Aggregate(Value):
+class Aggregate(Value, omit_defaults=False):
     """How many replicas are in each phase."""
 
     creating: Annotated[Count, described("Pods about to be made or not yet scheduled.")] = 0

@@ -18,6 +18,8 @@ from jobyard.schema.finding import Finding, Path, warning
 def advice(description: Description) -> Iterator[Finding]:
     # A launcher and its workers may share one template; it is looked at once.
     seen: set[Path] = set()
+    for text in description.warnings:
+        yield warning(("spec",), text)
     if not is_debugging(description.run_mode):
         yield from _program_advice(description)
     for role in description.roles:
@@ -25,7 +27,7 @@ def advice(description: Description) -> Iterator[Finding]:
         if role.place in seen:
             continue
         seen.add(role.place)
-        yield from _restart_advice(description, role)
+        yield from _restart_advice(role)
         if role.place[-1] == "template":
             yield from _pod_advice(role.template.get("spec", {}), (*role.place, "spec"))
 
@@ -47,8 +49,9 @@ def _script_advice(role: Role) -> Iterator[Finding]:
             yield warning(path, "has no args: torchrun takes its script from there")
 
 
-def _restart_advice(description: Description, role: Role) -> Iterator[Finding]:
-    if description.identity.kind != "TaskSet" and "restartPolicy" in role.template.get("spec", {}):
+def _restart_advice(role: Role) -> Iterator[Finding]:
+    # A numbered pod's template is TaskSet's or a batch Job's, where the policy has its place.
+    if not role.is_numbered and "restartPolicy" in role.template.get("spec", {}):
         yield warning(
             (*role.place, "spec", "restartPolicy"),
             "has no effect: the job decides on restarts, its pods always get Never",

@@ -26,3 +26,9 @@ def with_env(container: JSON, env: Env, start: Start) -> dict[str, Any]:
     out["env"] = [{"name": name, "value": value} for name, value in env] + own
     # In the order in which a person would write them.
     return {field: out[field] for field in _ORDER if field in out} | out
+
+
+def with_last_words(container: JSON) -> dict[str, Any]:
+    """A container whose last words are kept: they go into the status when it fails."""
+    kept = container.get("terminationMessagePolicy") or "FallbackToLogsOnError"
+    return {**container, "terminationMessagePolicy": kept}

@@ -67,6 +67,8 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     clean_up: CleanUpPolicy = CleanUpPolicy.NONE
     # What the main container runs in debug mode, unless the job says otherwise.
     debug_command: tuple[str, ...] = ("sleep", "inf")
+    # Its pods start with the job's gang, if there is one.
+    in_gang: bool = True
 
     @property
     def containers(self) -> tuple[JSON, ...]:
@@ -162,6 +164,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     remakes_first: bool = False
     # Why no pod can be made of this spec, as sentences for its author.
     faults: tuple[str, ...] = ()
+    # What won't do as its author may think, each the rest of a sentence about the spec.
+    warnings: tuple[str, ...] = ()
 
     @property
     def replicas(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jobyard.api.run_mode import DebugReplica, ResumeReplica, RunMode
-from jobyard.plan.description import Role, Start
+from jobyard.plan.description import Description, Role, Start
 
 # What would end or restart a container that only sleeps.
 _DROPPED_IN_DEBUG = ("args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
@@ -13,6 +13,18 @@ _DROPPED_IN_DEBUG = ("args", "lifecycle", "livenessProbe", "readinessProbe", "st
 
 def is_debugging(mode: RunMode | None) -> bool:
     return mode is not None and mode.debug is not None and mode.debug.enabled
+
+
+def wants_pause(mode: RunMode | None) -> bool:
+    return mode is not None and mode.pause is not None and mode.pause.enabled
+
+
+def revision(description: Description, role: Role, rank: int) -> str:
+    """What a pod was made for, beyond its template; a pod of another revision is replaced."""
+    words = ["debug"] if is_debugging(description.run_mode) else []
+    if description.remakes_first and rank == 0 and role.type == description.roles[0].type:
+        words.append(f"of-{description.replicas}")
+    return ".".join(words)
 
 
 def debug_override(mode: RunMode | None, role: Role) -> DebugReplica | None:

@@ -13,6 +13,14 @@ OWNER_NAME = "tensorstack.dev/owner-name"
 JOB_NAME = "batch.tensorstack.dev/job-name"
 REPLICA_TYPE = "batch.tensorstack.dev/replica-type"
 REPLICA_RANK = "batch.tensorstack.dev/replica-rank"
+# Annotations: which attempt of its replica a pod is, and what it was made for beyond that.
+ATTEMPT = "batch.tensorstack.dev/attempt"
+REVISION = "batch.tensorstack.dev/revision"
+# Of a supporting object: what it was made from, so that another wish is noticed.
+DIGEST = "batch.tensorstack.dev/digest"
+# Octopus' own label and annotation on a TaskSet's pods.
+TASK_ROLE = "PodTaskRole"
+ROLE_INDEX = "RoleReplicaIndex"
 
 
 def pod_name(job: str, role: Role, rank: int, attempts: tuple[int, int] = (0, 0)) -> str:

@@ -10,25 +10,27 @@ from typing import Any
 
 import msgspec
 
-from jobyard.plan.containers import Env, with_env
+from jobyard.plan.containers import Env, with_env, with_last_words
 from jobyard.plan.description import JSON, Description, Naming, Role, Start
 from jobyard.plan.modes import (
     debug_override,
     in_debug,
     is_debugging,
     resume_override,
+    revision,
     skips_init_containers,
     started,
 )
 from jobyard.plan.naming import (
+    ATTEMPT,
     REPLICA_RANK,
     REPLICA_TYPE,
+    REVISION,
     job_labels,
     pod_name,
     replica_label,
 )
 
-ATTEMPT = "batch.tensorstack.dev/attempt"
 T9K_SCHEDULER = "t9k-scheduler"
 _SCHEDULER_GROUP = "scheduler.tensorstack.dev"
 
@@ -57,7 +59,7 @@ def replica_pod(description: Description, replica: Replica) -> dict[str, Any]:
 
 def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
     identity, role = description.identity, replica.role
-    name = pod_name(identity.name, role, replica.rank)
+    name = pod_name(identity.name, role, replica.rank, (0, replica.attempt))
     given = role.template.get("metadata", {})
     labels = {
         **given.get("labels", {}),
@@ -66,7 +68,7 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
         REPLICA_TYPE: role.type,
         REPLICA_RANK: str(replica.rank),
     }
-    if description.gang is not None:
+    if description.gang is not None and role.in_gang:
         labels[f"{_SCHEDULER_GROUP}/group-name"] = identity.name
         labels[f"{_SCHEDULER_GROUP}/queue"] = description.gang.queue
         labels[f"{_SCHEDULER_GROUP}/role"] = role.type
@@ -75,6 +77,9 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
         out["namespace"] = identity.namespace
     out["labels"] = labels
     out["annotations"] = {**given.get("annotations", {}), ATTEMPT: str(replica.attempt)}
+    made_for = revision(description, role, replica.rank)
+    if made_for:
+        out["annotations"][REVISION] = made_for
     return out
 
 
@@ -83,9 +88,9 @@ def _spec(description: Description, replica: Replica, start: Start) -> dict[str,
     # Restarts are the job's to decide, so the kubelet must not.
     out: dict[str, Any] = {**role.template["spec"], "restartPolicy": "Never"}
     if description.naming is Naming.JOB:
-        name = pod_name(description.identity.name, role, replica.rank)
+        name = pod_name(description.identity.name, role, replica.rank, (0, replica.attempt))
         out |= {"hostname": name, "subdomain": description.identity.name}
-    if description.gang is not None:
+    if description.gang is not None and role.in_gang:
         out["schedulerName"] = T9K_SCHEDULER
     if start.volumes:
         out["volumes"] = [*out.get("volumes", ()), *start.volumes]
@@ -93,12 +98,16 @@ def _spec(description: Description, replica: Replica, start: Start) -> dict[str,
     if skips_init_containers(mode, role, is_resumed=replica.is_resumed):
         out.pop("initContainers", None)
     if "initContainers" in out:
-        out["initContainers"] = [with_env(c, env, start) for c in out["initContainers"]]
+        out["initContainers"] = [
+            with_last_words(with_env(c, env, start)) for c in out["initContainers"]
+        ]
     out["containers"] = [
-        with_env(
-            _main(c, description, replica, start) if c["name"] == role.main_container else c,
-            env,
-            start,
+        with_last_words(
+            with_env(
+                _main(c, description, replica, start) if c["name"] == role.main_container else c,
+                env,
+                start,
+            )
         )
         for c in role.containers
     ]

@@ -18,7 +18,7 @@ def children(description: Description) -> Iterator[dict[str, Any]]:
     if description.start is None or _is_paused(description):
         return
     for role, rank, _ in pod_names(description):
-        if role.is_numbered:
+        if description.identity.kind == "TaskSet":
             yield taskset_pod(description, TaskReplica(role=role, index=rank))
         else:
             yield replica_pod(description, Replica(role=role, rank=rank))

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from jobyard.plan.containers import with_env
-from jobyard.plan.description import JSON, Description, Role
-from jobyard.plan.naming import pod_name
+from jobyard.plan.containers import with_env, with_last_words
+from jobyard.plan.description import Description, Role
+from jobyard.plan.naming import ATTEMPT, MANAGED_BY, ROLE_INDEX, TASK_ROLE, pod_name
 
 
 class TaskReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,24 +37,20 @@ def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any
     metadata["labels"] = {
         **given.get("labels", {}),
         "TaskSet": identity.name,
-        "PodTaskRole": role.type,
+        TASK_ROLE: role.type,
+        MANAGED_BY: "jobyard",
     }
     metadata["annotations"] = {
         **given.get("annotations", {}),
         "TaskSet": identity.name,
         "Namespace": identity.namespace or "default",
-        "RoleReplicaIndex": str(replica.index),
+        ROLE_INDEX: str(replica.index),
         "TSUID": identity.uid,
         "CID": replica.control_unit_uid,
+        ATTEMPT: str(replica.attempts[1]),
     }
     spec: dict[str, Any] = {"restartPolicy": "Never", **role.template["spec"]}
     for listed in ("initContainers", "containers"):
         if listed in spec:
-            spec[listed] = [_telling(with_env(c, start.env, start)) for c in spec[listed]]
+            spec[listed] = [with_last_words(with_env(c, start.env, start)) for c in spec[listed]]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _telling(container: JSON) -> dict[str, Any]:
-    """A container whose last words are kept: they go into the status."""
-    kept = container.get("terminationMessagePolicy") or "FallbackToLogsOnError"
-    return {**container, "terminationMessagePolicy": kept}

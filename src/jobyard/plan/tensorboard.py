@@ -6,11 +6,13 @@ as the job object does, so the kubelet may restart it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from jobyard.api.tensorboard import TensorboardSpec
+from jobyard.api.tensorboard import Dependent, TensorboardSpec, TensorboardStatus
 from jobyard.plan.description import Identity
 from jobyard.plan.naming import job_labels, replica_label
+from jobyard.plan.pod_facts import Pod
 
 PORT = 6006
 _SCHEME = "t9k://pvc/"
@@ -74,3 +76,29 @@ def _log_folders(filesets: tuple[str, ...]) -> str:
     if len(paths) == 1:
         return f"--logdir={paths[0]}"
     return "--logdir_spec=" + ",".join(f"{n}:{path}" for n, path in enumerate(paths))
+
+
+def tensorboard_status(identity: Identity, pods: Sequence[Pod]) -> TensorboardStatus:
+    """What can be said of it, in the words of an event."""
+    name = tensorboard_name(identity)
+    pod = next((pod for pod in pods if pod.name == name), None)
+    serving = Dependent(api_version="v1", kind="Service", name=name)
+    if pod is not None and pod.is_ready:
+        return TensorboardStatus(
+            ready=True,
+            reason="Ready",
+            note=f"TensorBoard answers at {name}:{PORT}.",
+            type="Normal",
+            action="Created",
+            dependent=serving,
+        )
+    waiting = next((c.reason for c in pod.containers if c.reason), "") if pod is not None else ""
+    why = (pod.unschedulable or waiting or pod.phase) if pod is not None else "its pod is missing"
+    return TensorboardStatus(
+        ready=False,
+        reason="NotReady",
+        note=f"TensorBoard is not ready: {why}.",
+        type="Normal",
+        action="Created",
+        dependent=serving,
+    )

@@ -1,71 +1,80 @@
-"""BeamJob: a Flink or Spark cluster; the submitting pod comes once that is ready."""
+"""BeamJob: a Flink or Spark cluster, and the pod that submits once that is ready.
+
+The cluster's pods restart by themselves and decide nothing: the job ends as the submitting
+pod does, or when a pod of the cluster can't be kept up.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
-from jobyard.api.beamjob import BeamJobSpec, Image
-from jobyard.plan.description import JSON, Description, Ending, Identity, Naming, Role
+import msgspec
+
+from jobyard.api.beamjob import BeamJobSpec
+from jobyard.api.run_policy import CleanUpPolicy
+from jobyard.plan.beam.cluster import HOST_VARIABLE, Cluster
+from jobyard.plan.beam.flink import JOB_MANAGER, flink_cluster
+from jobyard.plan.beam.spark import MASTER, spark_cluster
+from jobyard.plan.beam.submitting import (
+    ENVIRONMENT_OPTIONS,
+    OPTIONS_VARIABLE,
+    SUBMITTING,
+    options_text,
+    sdk_workers,
+    submitting_advice,
+    submitting_role,
+)
+from jobyard.plan.beam.versions import version_advice
+from jobyard.plan.description import (
+    Description,
+    Ending,
+    Identity,
+    Naming,
+    Role,
+    Start,
+    only,
+)
 from jobyard.plan.gangs import gang_of
-from jobyard.schema.finding import Path
-
-_FLINK: Path = ("spec", "flinkClusterTemplate", "spec")
-_SPARK: Path = ("spec", "sparkClusterTemplate", "spec")
+from jobyard.plan.naming import host_name
 
 
 def lower(spec: BeamJobSpec, identity: Identity) -> Description:
-    roles = _cluster(spec)
+    cluster = _cluster(spec, identity)
+    options = (*cluster.runner_options, *ENVIRONMENT_OPTIONS)
+    clean_up = CleanUpPolicy.ALL if spec.run_policy.clean_up_cluster else CleanUpPolicy.NONE
+    roles = tuple(msgspec.structs.replace(role, clean_up=clean_up) for role in cluster.roles)
+    job = spec.job_template["spec"]
+    ttl_seconds = spec.run_policy.ttl_seconds_after_finished
     return Description(
         identity=identity,
-        roles=roles,
+        roles=(*roles, submitting_role(spec.job_template, options)),
         naming=Naming.JOB,
-        ending=Ending(success=()),
+        ending=Ending(
+            success=(only(SUBMITTING, 0),),
+            failure=(only(SUBMITTING, 0),),
+            vital_roles=frozenset(role.type for role in roles),
+        ),
+        start=partial(_start, identity, options),
         gang=gang_of(spec.scheduler, roles),
+        active_deadline_seconds=job.get("activeDeadlineSeconds"),
+        ttl_seconds_after_finished=(
+            ttl_seconds if ttl_seconds is not None else job.get("ttlSecondsAfterFinished")
+        ),
+        warnings=(*version_advice(spec), *submitting_advice(spec.job_template)),
     )
 
 
-def _cluster(spec: BeamJobSpec) -> tuple[Role, ...]:
+def _cluster(spec: BeamJobSpec, identity: Identity) -> Cluster:
+    workers = sdk_workers(spec.job_template)
     if spec.flink_cluster_template is not None:
-        flink = spec.flink_cluster_template.spec
-        return (
-            _role(
-                "flinkcluster-jobmanager",
-                flink.job_manager.replicas,
-                _pod("jobmanager", flink.image, flink.job_manager.resources),
-                (*_FLINK, "jobManager"),
-            ),
-            _role(
-                "flinkcluster-taskmanager",
-                flink.task_manager.replicas,
-                _pod("taskmanager", flink.image, flink.task_manager.resources),
-                (*_FLINK, "taskManager"),
-            ),
-        )
+        master = f"{identity.name}-{JOB_MANAGER}-0.{identity.name}"
+        return flink_cluster(spec.flink_cluster_template.spec, master, workers)
     assert spec.spark_cluster_template is not None
-    spark = spec.spark_cluster_template.spec
-    return (
-        _role(
-            "sparkcluster-master",
-            1,
-            _pod("master", spark.image, spark.master.resources),
-            (*_SPARK, "master"),
-        ),
-        _role(
-            "sparkcluster-worker",
-            spark.worker.replicas,
-            _pod("worker", spark.image, spark.worker.resources),
-            (*_SPARK, "worker"),
-        ),
-    )
+    master = f"{identity.name}-{MASTER}-0.{identity.name}"
+    return spark_cluster(spec.spark_cluster_template.spec, master, workers)
 
 
-def _role(type_: str, replicas: int, template: JSON, place: Path) -> Role:
-    name = template["spec"]["containers"][0]["name"]
-    return Role(type=type_, replicas=replicas, template=template, place=place, main_container=name)
-
-
-def _pod(name: str, image: Image, resources: JSON | None) -> JSON:
-    container: dict[str, Any] = {"name": name, "image": image.name}
-    if resources is not None:
-        container["resources"] = resources
-    return {"spec": {"containers": [container]}}
+def _start(identity: Identity, options: tuple[str, ...], role: Role, rank: int) -> Start:
+    if role.type == SUBMITTING:
+        return Start(env=((OPTIONS_VARIABLE, options_text(options)),))
+    return Start(env=((HOST_VARIABLE, host_name(identity, role, rank)),))

@@ -1,0 +1,118 @@
+"""What the pods of a Flink and of a Spark cluster have in common.
+
+Decides on restarts, names and the companion container; `flink` and `spark` say what runs.
+It doesn't know when a pod is made, nor what the program does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from jobyard.api.replicas import RestartPolicy
+from jobyard.plan.description import JSON, Restart, Role
+from jobyard.plan.quantity import Quantity
+from jobyard.schema.finding import Path
+
+# Where the cluster's own name for itself is; set in its pods before their other variables.
+HOST_VARIABLE = "JOBYARD_HOST"
+HOST = f"$({HOST_VARIABLE})"
+
+# A daemon resolves its own name when it starts, and the name's record may come a moment after
+# the pod has its address.
+AWAIT_NAME = f"""\
+n=0
+while command -v getent >/dev/null && ! getent hosts "${HOST_VARIABLE}" >/dev/null; do
+  n=$((n + 1))
+  if [ $n -gt 60 ]; then echo "${HOST_VARIABLE} does not resolve" >&2; break; fi
+  sleep 1
+done
+"""
+
+# The engine makes a pod of the cluster anew when it ended by itself: running programs survive
+# a lost worker, and a new try of the program finds a whole cluster. A wrong setting doesn't get
+# better by that; with delays that double, six tries take about a minute, as many as a batch Job
+# gives its pod.
+_RESTART = Restart(RestartPolicy.ON_FAILURE, limit=6)
+
+_MEBIBYTE = 2**20
+
+
+class Companion(msgspec.Struct, frozen=True, kw_only=True):
+    """The container that runs the program's Python beside each worker.
+
+    `pod` is what the pod must have for it: volumes, groups, a service account. `pulling` is
+    what any pod of the cluster needs to get its images.
+    """
+
+    containers: tuple[JSON, ...] = ()
+    pod: JSON = {}
+    pulling: JSON = {}
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """The roles of a cluster, and the options by which Beam finds it."""
+
+    roles: tuple[Role, ...]
+    runner_options: tuple[str, ...]
+
+
+def cluster_role(
+    type_: str, replicas: int, container: JSON, place: Path, companion: Companion
+) -> Role:
+    """A role whose main container is the given one, with the companion's beside it."""
+    pod: dict[str, Any] = {
+        # A service called spark-master would set SPARK_MASTER_PORT, which Spark reads otherwise.
+        "enableServiceLinks": False,
+        **companion.pulling,
+        **companion.pod,
+        "containers": [container, *companion.containers],
+    }
+    return Role(
+        type=type_,
+        replicas=replicas,
+        template={"spec": pod},
+        place=place,
+        main_container=container["name"],
+        must_not_end=True,
+        restart=_RESTART,
+    )
+
+
+def without_program(companion: Companion) -> Companion:
+    """For the pods that coordinate: they run none of the program's Python."""
+    return Companion(pulling=companion.pulling)
+
+
+def ports(**numbers: int) -> list[JSON]:
+    return [{"name": name, "containerPort": number} for name, number in numbers.items()]
+
+
+def ready_when(**check: JSON) -> JSON:
+    """A readiness probe; quick, since the program waits for all of them."""
+    return {**check, "periodSeconds": 2, "timeoutSeconds": 2}
+
+
+def with_resources(container: JSON, resources: JSON | None) -> JSON:
+    return {**container, "resources": resources} if resources is not None else container
+
+
+def whole_cores(resources: JSON | None) -> int | None:
+    """The cores that the container may use, at least one; None when nothing is said."""
+    found = _amount(resources, "cpu", "limits", "requests")
+    return max(1, int(found.amount)) if found is not None else None
+
+
+def memory_limit_mebibytes(resources: JSON | None) -> int | None:
+    found = _amount(resources, "memory", "limits")
+    return int(found.amount) // _MEBIBYTE if found is not None else None
+
+
+def _amount(resources: JSON | None, name: str, *places: str) -> Quantity | None:
+    given: Mapping[str, Any] = resources or {}
+    for place in places:
+        if name in given.get(place, {}):
+            return Quantity.of(given[place][name])
+    return None

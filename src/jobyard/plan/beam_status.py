@@ -1,0 +1,154 @@
+"""A BeamJob's status has other phases and conditions than the other jobs': both ways.
+
+Inside, every job has the same status. `ClusterRunning` also carries what the other kinds say
+with `Initialized`: unknown while the job is prepared, and why it can't be where it can't.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jobyard.api.beamjob import (
+    BeamCondition,
+    BeamConditionType,
+    BeamJobStatus,
+    BeamPhase,
+    FlinkClusterStatus,
+    PodReference,
+    PodStatus,
+)
+from jobyard.api.status import (
+    Condition,
+    ConditionType,
+    JobStatus,
+    Phase,
+    ReplicaPhase,
+    ReplicaSummary,
+    TaskStatus,
+    Truth,
+)
+from jobyard.plan.conditions import condition
+from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed
+
+SUBMITTING = "batchjob"
+_JOB_MANAGER = "flinkcluster-jobmanager"
+_TASK_MANAGER = "flinkcluster-taskmanager"
+_PHASES = {
+    Phase.PENDING: BeamPhase.INITIALIZING,
+    Phase.RUNNING: BeamPhase.RUNNING,
+    Phase.SUCCEEDED: BeamPhase.SUCCEEDED,
+    Phase.FAILED: BeamPhase.FAILED,
+    Phase.UNKNOWN: BeamPhase.UNKNOWN,
+}
+_BACK = {beam: job for job, beam in _PHASES.items()}
+_SHARED = tuple(field.name for field in msgspec.structs.fields(ReplicaSummary))
+
+
+def as_job_status(beam: BeamJobStatus) -> JobStatus:
+    shared = {name: getattr(beam, name) for name in _SHARED}
+    wanted = BeamConditionType.CLUSTER_RUNNING
+    cluster = next((c for c in beam.conditions if c.type is wanted), None)
+    conditions: tuple[Condition, ...] = ()
+    if cluster is not None:
+        conditions = (
+            _condition(ConditionType.INITIALIZED, _initialized(cluster), cluster),
+            _condition(ConditionType.RUNNING, cluster.status, cluster),
+        )
+    phase = _BACK.get(beam.phase) if beam.phase is not None else None
+    return JobStatus(phase=phase, conditions=conditions, **shared)
+
+
+def _condition(type_: ConditionType, status: Truth, cluster: BeamCondition) -> Condition:
+    return Condition(
+        type=type_,
+        status=status,
+        reason=cluster.reason,
+        message=cluster.message,
+        last_transition_time=cluster.last_transition_time,
+    )
+
+
+def _initialized(cluster: BeamCondition) -> Truth:
+    if cluster.status is Truth.UNKNOWN:
+        return Truth.UNKNOWN
+    return Truth.FALSE if cluster.reason in (NAME_TAKEN, INVALID_TEMPLATE) else Truth.TRUE
+
+
+def as_beam_status(seen: Observed, status: JobStatus) -> BeamJobStatus:
+    assert status.phase is not None
+    stored = seen.status if isinstance(seen.status, BeamJobStatus) else BeamJobStatus()
+    rows = {task.type: task for task in status.tasks}
+    is_flink = any(role.type == _JOB_MANAGER for role in seen.description.roles)
+    flink = FlinkClusterStatus(
+        job_manager_status=_pods(rows.get(_JOB_MANAGER)),
+        task_manager_status=_pods(rows.get(_TASK_MANAGER)),
+    )
+    return BeamJobStatus(
+        phase=_PHASES[status.phase],
+        conditions=_conditions(stored, status, rows),
+        flink_cluster_status=flink if is_flink else None,
+        job_status=_pods(rows.get(SUBMITTING)),
+        job_url=seen.job_url or stored.job_url,
+        **{name: getattr(status, name) for name in _SHARED},
+    )
+
+
+def _pods(task: TaskStatus | None) -> tuple[PodStatus, ...]:
+    rows = task.status if task is not None else ()
+    return tuple(
+        PodStatus(phase=row.phase.value, reference=PodReference(name=row.name, uid=row.uid))
+        for row in rows
+    )
+
+
+def _conditions(
+    stored: BeamJobStatus, status: JobStatus, rows: dict[str, TaskStatus]
+) -> tuple[BeamCondition, ...]:
+    since = {c.type: (c.status, c.last_transition_time) for c in stored.conditions}
+    moments = [c.last_transition_time for c in status.conditions if c.last_transition_time]
+    now = max(moments, default=None)
+    out = []
+    for type_, truth, reason, message in (
+        (BeamConditionType.CLUSTER_RUNNING, *_cluster(status, rows)),
+        (BeamConditionType.JOB_RUNNING, *_job(status, rows)),
+    ):
+        before, moment = since.get(type_, (None, None))
+        out.append(
+            BeamCondition(
+                type=type_,
+                status=truth,
+                reason=reason,
+                message=message,
+                last_transition_time=moment if before is truth else now,
+            )
+        )
+    return tuple(out)
+
+
+def _cluster(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str, str]:
+    initialized = condition(status.conditions, ConditionType.INITIALIZED)
+    running = condition(status.conditions, ConditionType.RUNNING)
+    assert initialized is not None
+    assert running is not None
+    if initialized.status is not Truth.TRUE:
+        return initialized.status, initialized.reason, initialized.message
+    phases = [
+        row.phase for type_, task in rows.items() if type_ != SUBMITTING for row in task.status
+    ]
+    if phases and all(phase is ReplicaPhase.RUNNING for phase in phases):
+        return Truth.TRUE, "-", "All pods of the cluster are running normally."
+    return Truth.FALSE, running.reason, running.message
+
+
+def _job(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str, str]:
+    if status.phase in (Phase.SUCCEEDED, Phase.FAILED):
+        running = condition(status.conditions, ConditionType.RUNNING)
+        assert running is not None
+        return Truth.FALSE, running.reason, running.message
+    submitting = rows.get(SUBMITTING)
+    row = submitting.status[0] if submitting is not None and submitting.status else None
+    if row is not None and row.phase is ReplicaPhase.RUNNING:
+        return Truth.TRUE, "-", "The program is running."
+    if row is not None and row.uid:
+        return Truth.FALSE, "-", f"The submitting pod is {row.phase}."
+    return Truth.FALSE, "-", "The program is submitted once the cluster is ready."

@@ -1,0 +1,147 @@
+"""The six conditions of a job, and the sentence that says why it isn't running.
+
+A condition's time changes only when its status does; the words may change in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from jobyard.api.status import Condition, ConditionType, Phase, Truth
+from jobyard.plan.decision import ChildKey, Obstacle
+from jobyard.plan.moments import text_of
+from jobyard.plan.outcome import Outcome
+from jobyard.plan.standing import Standing, State
+
+INITIALIZED = "The job has been initialized successfully."
+ALL_RUNNING = "All pods are running normally."
+# Marks the rows of a status that were written in debug mode: ends there don't count.
+DEBUG = "Debug"
+UNSCHEDULED = "Unscheduled"
+_WHYS_MAX = 5
+_WHY_LENGTH_MAX = 300
+
+
+class Holding(msgspec.Struct, frozen=True):
+    """What a condition says now."""
+
+    status: Truth
+    reason: str = "-"
+    message: str = ""
+
+
+YES, NO = Truth.TRUE, Truth.FALSE
+
+
+def condition(conditions: Sequence[Condition], type_: ConditionType) -> Condition | None:
+    return next((c for c in conditions if c.type is type_), None)
+
+
+def conditions_of(
+    stored: Sequence[Condition], holdings: Mapping[ConditionType, Holding], now: float
+) -> tuple[Condition, ...]:
+    out = []
+    for type_ in ConditionType:
+        holding, before = holdings[type_], condition(stored, type_)
+        since = before.last_transition_time if before and before.status is holding.status else None
+        out.append(
+            Condition(
+                type=type_,
+                status=holding.status,
+                reason=holding.reason,
+                message=holding.message,
+                last_transition_time=since or text_of(now),
+            )
+        )
+    return tuple(out)
+
+
+def holdings_at_end(
+    initialized: Holding, end: Outcome, standings: Sequence[Standing], paused: Holding
+) -> dict[ConditionType, Holding]:
+    word = "Succeeded" if end.phase is Phase.SUCCEEDED else "Failed"
+    has_succeeded = end.phase is Phase.SUCCEEDED
+    return {
+        ConditionType.INITIALIZED: initialized,
+        ConditionType.RUNNING: Holding(NO, word, end.message),
+        ConditionType.REPLICA_FAILURE: replica_failure(standings, Phase.RUNNING),
+        ConditionType.COMPLETED: Holding(YES if has_succeeded else NO, word, end.message),
+        ConditionType.FAILED: Holding(NO if has_succeeded else YES, word, end.message),
+        ConditionType.PAUSED: msgspec.structs.replace(paused, status=NO),
+    }
+
+
+def replica_failure(standings: Sequence[Standing], phase: Phase) -> Holding:
+    failed = [s for s in standings if s.state is State.FAILED and s.end is not None]
+    if not failed:
+        is_well = phase is Phase.RUNNING
+        return Holding(NO, "-", ALL_RUNNING if is_well else "No replica is in error.")
+    return Holding(
+        YES, "ReplicaFailed", _listed([f"{s.short_name}: {end_text(s)}" for s in failed])
+    )
+
+
+def end_text(standing: Standing) -> str:
+    """How a replica ended: `OOMKilled (exit code 137)`."""
+    end = standing.end
+    assert end is not None
+    code = "" if end.exit_code is None else f" (exit code {end.exit_code})"
+    word = end.reason or "Error"
+    if end.exit_code == 0 and not end.succeeded:
+        word = "ended by itself"
+    return f"{word}{code}"
+
+
+def running_text(standings: Sequence[Standing], obstacles: Mapping[ChildKey, Obstacle]) -> str:
+    """How many run, and what is with the others."""
+    running = sum(s.state is State.RUNNING for s in standings)
+    if running == len(standings):
+        return ALL_RUNNING
+    whys = [
+        f"{s.short_name}: {why}"
+        for s in standings
+        if s.state is not State.RUNNING and (why := _why(s, obstacles))
+    ]
+    numbers = f"{running} of {len(standings)} running"
+    return f"{numbers}; {_listed(whys)}" if whys else numbers
+
+
+def _listed(whys: Sequence[str]) -> str:
+    shown = "; ".join(why[:_WHY_LENGTH_MAX] for why in whys[:_WHYS_MAX])
+    more = len(whys) - _WHYS_MAX
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> str:
+    pod = standing.pod
+    match standing.state:
+        case State.MISSING:
+            obstacle = obstacles.get(("Pod", standing.name))
+            return f"{obstacle.reason}: {obstacle.message}" if obstacle else ""
+        case State.CREATING:
+            assert pod is not None
+            return f"Unschedulable: {pod.unschedulable}" if pod.unschedulable else ""
+        case State.STARTING:
+            return _waiting_reason(standing)
+        case State.UNKNOWN:
+            return "its node can't be reached"
+        case State.FAILED:
+            return end_text(standing)
+        case State.LOST:
+            return "taken away by the cluster"
+        case State.LEAVING:
+            return "being deleted"
+        case _:
+            return ""
+
+
+def _waiting_reason(standing: Standing) -> str:
+    """Why a container doesn't start, where that is more than that it takes its time."""
+    assert standing.pod is not None
+    ordinary = ("", "ContainerCreating", "PodInitializing")
+    for container in (*standing.pod.init_containers, *standing.pod.containers):
+        if container.reason not in ordinary and container.exit_code is None:
+            return container.reason
+    return ""

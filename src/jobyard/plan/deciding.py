@@ -1,0 +1,254 @@
+"""The decision about a job: what should happen now, and what its status is.
+
+Level-triggered: it depends on what is true, never on which event came. The steps below are
+the table of contents; each policy has a file of its own. Called by the controller with a
+snapshot, by the simulation with a model of one. TaskSets have policies of their own, in
+`plan.taskset`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from jobyard.api.beamjob import BeamJobStatus
+from jobyard.api.status import ConditionType, JobStatus, Phase
+from jobyard.plan.advice import advice
+from jobyard.plan.beam_status import as_beam_status, as_job_status
+from jobyard.plan.conditions import DEBUG, condition
+from jobyard.plan.deadline import clock_of, deadline_at, deadline_passed
+from jobyard.plan.decision import Event, EventType, Observed, Plan, earliest
+from jobyard.plan.description import JSON
+from jobyard.plan.equipment import Equipment, equipment
+from jobyard.plan.finishing import after_the_end, ending
+from jobyard.plan.initialization import Initialization, initialization, obstructed_pods
+from jobyard.plan.job_status import Verdict, job_status, of_type, unscheduled_at
+from jobyard.plan.modes import is_debugging, wants_pause
+from jobyard.plan.movement import (
+    Movement,
+    broken_by,
+    coming,
+    everything_goes,
+    going,
+    overdue,
+    together,
+)
+from jobyard.plan.naming import pod_names
+from jobyard.plan.outcome import outcome
+from jobyard.plan.phases import has_started, phase_of, started_at
+from jobyard.plan.pod_facts import Pod
+from jobyard.plan.pods import Replica, replica_pod
+from jobyard.plan.restarts import with_restarts
+from jobyard.plan.standing import (
+    Standing,
+    State,
+    memories_of,
+    pods_by_replica,
+    standings_of,
+    without_ends,
+)
+from jobyard.plan.telling import changes, created, ends
+from jobyard.schema.finding import dotted
+
+_OVER = (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStatus]) -> Plan:
+    """What to do about a T9k job. `status_type` is its kind's own status."""
+    if seen.is_deleting:
+        # Its children go by their owner references; nothing is made for it any more.
+        return Plan()
+    stored = _stored(seen)
+    if stored is not None and stored.phase in _OVER:
+        plan, status = after_the_end(seen, stored, tuple(_standings(seen, stored)), now)
+    else:
+        plan, status = _while_it_lives(seen, stored, now)
+    final = _in_own_type(seen, status, status_type)
+    if final == seen.status:
+        # Nothing new: events tell what changed, so there are none either.
+        return msgspec.structs.replace(plan, status=None, events=())
+    return msgspec.structs.replace(plan, status=final)
+
+
+def _stored(seen: Observed) -> JobStatus | None:
+    if isinstance(seen.status, BeamJobStatus):
+        return as_job_status(seen.status)
+    assert seen.status is None or isinstance(seen.status, JobStatus)
+    return seen.status
+
+
+def _in_own_type(
+    seen: Observed, status: JobStatus, status_type: type[JobStatus | BeamJobStatus]
+) -> JobStatus | BeamJobStatus:
+    if issubclass(status_type, BeamJobStatus):
+        return as_beam_status(seen, status)
+    return of_type(status, status_type, seen)
+
+
+def _replicas(seen: Observed) -> list[Pod]:
+    return [pod for pod in seen.pods if pod.role]
+
+
+def _standings(seen: Observed, stored: JobStatus | None) -> Iterator[Standing]:
+    memories = memories_of(stored.tasks) if stored is not None else {}
+    running = condition(stored.conditions, ConditionType.RUNNING) if stored is not None else None
+    if running is not None and running.reason == DEBUG:
+        memories = {type_: [without_ends(m) for m in rows] for type_, rows in memories.items()}
+    return standings_of(
+        seen.description,
+        pod_names(seen.description),
+        pods_by_replica(_replicas(seen)),
+        memories,
+    )
+
+
+def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tuple[Plan, JobStatus]:
+    description = seen.description
+    is_debug = is_debugging(description.run_mode)
+    standings = tuple(_standings(seen, stored))
+    if not is_debug:
+        used = (stored.restarts or 0) if stored is not None else 0
+        limit = description.backoff_limit
+        standings = tuple(with_restarts(standings, None if limit is None else limit - used))
+    began = started_at(stored, standings)
+    clock = clock_of(stored, began)
+    end = None if is_debug else outcome(description.ending, standings)
+    due = deadline_at(description.active_deadline_seconds, clock)
+    if end is None and due is not None and due <= now:
+        assert description.active_deadline_seconds is not None
+        end = deadline_passed(description.active_deadline_seconds)
+    gear = equipment(seen)
+    init = initialization(
+        seen, gear, stored.conditions if stored else (), has_started=has_started(stored, standings)
+    )
+    if end is not None:
+        return ending(seen, stored, standings, end, now)
+    is_paused = wants_pause(description.run_mode)
+    movement, standings = _movement(seen, stored, standings, init, gear, now)
+    pause_count = (stored.pause_count or 0) if stored is not None else 0
+    phase = phase_of(description, stored, standings, _replicas(seen), is_paused=is_paused)
+    if phase is Phase.PAUSED and (stored is None or stored.phase is not Phase.PAUSED):
+        pause_count += 1
+    verdict = Verdict(
+        phase=phase,
+        initialized=init.holding,
+        condemned=movement.condemned,
+        are_coming=not is_paused,
+        clock=clock,
+        started_at=began,
+        pause_count=pause_count,
+    )
+    status = job_status(seen, stored, standings, verdict, now)
+    plan = Plan(
+        supporting=gear.creates,
+        probes=tuple(_probes(seen, init)),
+        deletes=(*gear.deletes, *movement.deletes),
+        pods=tuple(_pod(seen, standing, pause_count) for standing in movement.comes),
+        events=tuple(_events(seen, stored, status, standings, movement)),
+        nodes_to_ask=movement.nodes_to_ask,
+        asks_for_job_url=_asks_for_url(seen, standings),
+        look_again_at=earliest(movement.look_again_at, due, unscheduled_at(standings, now)),
+    )
+    return plan, status
+
+
+def _movement(
+    seen: Observed,
+    stored: JobStatus | None,
+    standings: tuple[Standing, ...],
+    init: Initialization,
+    gear: Equipment,
+    now: float,
+) -> tuple[Movement, tuple[Standing, ...]]:
+    """What goes and what comes; and the replicas, of which a pause forgets the ends."""
+    replicas = _replicas(seen)
+    late = overdue(replicas, seen.lost_nodes, now)
+    if wants_pause(seen.description.run_mode):
+        forgotten = tuple(_forgotten(standing) for standing in standings)
+        return together([everything_goes(replicas), late]), forgotten
+    if not init.is_done:
+        return together([everything_goes(replicas), late]), standings
+    known = {standing.name for standing in standings} | {
+        standing.pod.name for standing in standings if standing.pod is not None
+    }
+    numbered = {role.type for role in seen.description.roles if role.is_numbered}
+    extra = [p for p in replicas if p.name not in known and p.role not in numbered]
+    is_rigid = seen.description.is_rigid and not is_debugging(seen.description.run_mode)
+    is_broken = is_rigid and broken_by(standings) is not None
+    goes = going(standings, now, all_go=is_broken)
+    is_waiting = is_rigid and (is_broken or any(s.state is State.LEAVING for s in standings))
+    was_paused = stored is not None and stored.phase is Phase.PAUSED
+    has_old = was_paused and any(pod.is_terminating for pod in replicas)
+    comes = Movement()
+    if gear.is_ready and not is_waiting and not has_old:
+        others_ready = _others_are_ready(standings)
+        comes = coming(standings, now, lambda s: others_ready or not s.role.waits_for_others)
+    extras = msgspec.structs.replace(everything_goes(extra), condemned=frozenset())
+    return together([goes, comes, extras, late]), standings
+
+
+def _forgotten(standing: Standing) -> Standing:
+    """A replica that ended before a pause starts again with the others after it."""
+    if standing.pod is None and standing.has_ended:
+        return msgspec.structs.replace(standing, state=State.MISSING, end=None, is_final=False)
+    return standing
+
+
+def _others_are_ready(standings: Sequence[Standing]) -> bool:
+    return all(
+        s.pod is not None and s.pod.is_ready and s.is_live
+        for s in standings
+        if not s.role.waits_for_others
+    )
+
+
+def _pod(seen: Observed, standing: Standing, pause_count: int) -> JSON:
+    replica = Replica(
+        role=standing.role,
+        rank=standing.rank,
+        attempt=standing.restarts,
+        is_resumed=pause_count > 0,
+    )
+    return replica_pod(seen.description, replica)
+
+
+def _probes(seen: Observed, init: Initialization) -> Iterator[JSON]:
+    """The first pod of each role, and those that could not be made."""
+    if not init.needs_probes:
+        return
+    obstructed = {name for _, name in obstructed_pods(seen)}
+    for role, rank, name in pod_names(seen.description):
+        if rank == 0 or name in obstructed:
+            yield replica_pod(seen.description, Replica(role=role, rank=rank))
+
+
+def _events(
+    seen: Observed,
+    stored: JobStatus | None,
+    status: JobStatus,
+    standings: Sequence[Standing],
+    movement: Movement,
+) -> Iterator[Event]:
+    if stored is None:
+        for finding in advice(seen.description):
+            text = f"{dotted(finding.path)}: {finding.text}"
+            yield Event("Warning", text, EventType.WARNING)
+    yield from changes(stored, status, None)
+    if not is_debugging(seen.description.run_mode):
+        yield from ends(seen.description, standings)
+        broken = broken_by(standings) if seen.description.is_rigid else None
+        if broken is not None and movement.condemned:
+            yield Event(
+                "GangRemade",
+                f"{broken.short_name} was taken away: all pods are made anew together, without"
+                " using up restarts.",
+                EventType.WARNING,
+            )
+    yield from created([standing.name for standing in movement.comes])
+
+
+def _asks_for_url(seen: Observed, standings: Sequence[Standing]) -> bool:
+    return not seen.job_url and any(
+        s.role.waits_for_others and s.state is State.RUNNING for s in standings
+    )

@@ -1,0 +1,68 @@
+"""The supporting objects of a job: which are missing, and which are no longer as wanted.
+
+Each carries a digest of what it was made from. One whose digest differs is deleted and made
+anew: that works for every kind of object, and only happens while no pod depends on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from jobyard.plan.cleanup import outlives
+from jobyard.plan.decision import Child, ChildKey, Delete, Observed, Wanted, child_key
+from jobyard.plan.description import JSON, Description
+from jobyard.plan.naming import DIGEST
+from jobyard.plan.supporting import supporting_objects
+
+_DIGEST_LENGTH = 16
+
+
+class Equipment(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done about the supporting objects."""
+
+    creates: tuple[JSON, ...]
+    deletes: tuple[Delete, ...]
+    # All that pods need is there.
+    is_ready: bool
+
+
+def wanted_objects(description: Description) -> Mapping[ChildKey, Wanted]:
+    """Once per version of a spec: thousands of services are too much for every decision."""
+    out: dict[ChildKey, Wanted] = {}
+    for manifest in supporting_objects(description):
+        encoded = msgspec.json.encode(manifest, order="sorted")
+        digest = hashlib.sha256(encoded).hexdigest()[:_DIGEST_LENGTH]
+        metadata = manifest["metadata"]
+        noted = {**metadata, "annotations": {**metadata.get("annotations", {}), DIGEST: digest}}
+        out[child_key(manifest)] = Wanted(digest, {**manifest, "metadata": noted})
+    return out
+
+
+def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
+    creates: list[JSON] = []
+    deletes: list[Delete] = []
+    is_ready = True
+    for key, wanted in seen.wanted.items():
+        lasting = outlives(seen, key)
+        if only_outliving and not lasting:
+            continue
+        child = seen.children.get(key)
+        if child is None:
+            creates.append(wanted.manifest)
+        elif child.digest != wanted.digest and not child.is_terminating:
+            deletes.append(_delete(child))
+        elif child.digest == wanted.digest and not child.is_terminating:
+            continue
+        # A TensorBoard doesn't hold up the job.
+        is_ready = is_ready and lasting
+    for key, child in seen.children.items():
+        if key not in seen.wanted and not child.is_terminating and not only_outliving:
+            deletes.append(_delete(child))
+    return Equipment(creates=tuple(creates), deletes=tuple(deletes), is_ready=is_ready)
+
+
+def _delete(child: Child) -> Delete:
+    return Delete(kind=child.kind, name=child.name, uid=child.uid)

@@ -1,0 +1,110 @@
+"""The end of a job, and what still happens after it.
+
+The status says that the job has ended before anything is cleaned up. From then on it is
+final: only the rows follow what becomes of the pods, and the job itself goes when its time
+to live is over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from jobyard.api.status import ConditionType, JobStatus
+from jobyard.plan.cleanup import clean_up
+from jobyard.plan.conditions import INITIALIZED, YES, Holding, condition
+from jobyard.plan.deadline import clock_of
+from jobyard.plan.decision import Delete, Event, Observed, Plan, earliest
+from jobyard.plan.equipment import equipment
+from jobyard.plan.job_status import Verdict, job_status, tasks_of
+from jobyard.plan.movement import overdue
+from jobyard.plan.outcome import Outcome
+from jobyard.plan.phases import started_at
+from jobyard.plan.rows import aggregate_of, fitting
+from jobyard.plan.standing import Standing
+from jobyard.plan.telling import changes, ends, named
+from jobyard.plan.ttl import expires_at
+
+
+def ending(
+    seen: Observed,
+    stored: JobStatus | None,
+    standings: tuple[Standing, ...],
+    end: Outcome,
+    now: float,
+) -> tuple[Plan, JobStatus]:
+    """The moment a job ends."""
+    # Nothing starts again, so no restart is counted that was only just decided on.
+    settled = tuple(_settled(standing) for standing in standings)
+    began = started_at(stored, standings)
+    verdict = Verdict(
+        phase=end.phase,
+        initialized=_initialized(stored),
+        end=end,
+        are_coming=False,
+        clock=clock_of(stored, began),
+        started_at=began,
+        pause_count=(stored.pause_count or 0) if stored is not None else 0,
+    )
+    status = job_status(seen, stored, settled, verdict, now)
+    ttl = seen.description.ttl_seconds_after_finished
+    deletes = tuple(clean_up(seen))
+    events = (
+        *ends(seen.description, settled),
+        *changes(stored, status, end),
+        *_cleaned(deletes),
+    )
+    again = None if ttl is None else now + ttl
+    return Plan(events=events, deletes=deletes, look_again_at=again), status
+
+
+def _settled(standing: Standing) -> Standing:
+    if not standing.is_newly_counted:
+        return standing
+    return msgspec.structs.replace(
+        standing,
+        restarts=standing.restarts - 1,
+        failures_in_a_row=standing.memory.failures_in_a_row,
+        is_newly_counted=False,
+        is_final=True,
+    )
+
+
+def _initialized(stored: JobStatus | None) -> Holding:
+    before = condition(stored.conditions, ConditionType.INITIALIZED) if stored else None
+    if before is None:
+        return Holding(YES, "-", INITIALIZED)
+    return Holding(before.status, before.reason, before.message)
+
+
+def _cleaned(deletes: tuple[Delete, ...]) -> tuple[Event, ...]:
+    pods = [delete.name for delete in deletes if delete.kind == "Pod"]
+    return (Event("CleanedUp", f"Deleted {named(pods)}."),) if pods else ()
+
+
+def after_the_end(
+    seen: Observed, stored: JobStatus, standings: tuple[Standing, ...], now: float
+) -> tuple[Plan, JobStatus]:
+    expires = expires_at(stored.completion_time, seen.description.ttl_seconds_after_finished)
+    if expires is not None and expires <= now:
+        return Plan(ends_job=True), stored
+    assert stored.phase is not None
+    verdict = Verdict(phase=stored.phase, initialized=_initialized(stored), are_coming=False)
+    tasks = tasks_of(seen.description, standings, verdict, stored)
+    ready = sum(s.pod is not None and s.pod.is_ready and s.is_live for s in standings)
+    status = msgspec.structs.replace(
+        stored,
+        tasks=fitting(tasks, seen.description.roles),
+        aggregate=aggregate_of(tasks),
+        ready_replicas=ready,
+        ready=f"{ready}/{stored.replicas}",
+        observed_generation=seen.generation,
+    )
+    gear = equipment(seen, only_outliving=True)
+    late = overdue([pod for pod in seen.pods if pod.role], seen.lost_nodes, now)
+    plan = Plan(
+        supporting=gear.creates,
+        deletes=(*gear.deletes, *clean_up(seen), *late.deletes),
+        nodes_to_ask=late.nodes_to_ask,
+        look_again_at=earliest(expires, late.look_again_at),
+    )
+    return plan, status

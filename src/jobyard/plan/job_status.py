@@ -1,0 +1,211 @@
+"""The status of a job, put together from how its replicas stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from jobyard.api.status import (
+    Condition,
+    ConditionType,
+    JobStatus,
+    Phase,
+    TaskStatus,
+    TensorboardTrainingStatus,
+    TrainingStatus,
+)
+from jobyard.plan.conditions import (
+    DEBUG,
+    NO,
+    UNSCHEDULED,
+    YES,
+    Holding,
+    conditions_of,
+    holdings_at_end,
+    replica_failure,
+    running_text,
+)
+from jobyard.plan.deadline import Clock
+from jobyard.plan.decision import NAME_TAKEN, Observed
+from jobyard.plan.description import Description
+from jobyard.plan.modes import is_debugging
+from jobyard.plan.moments import text_of
+from jobyard.plan.naming import job_selector
+from jobyard.plan.outcome import Outcome
+from jobyard.plan.rows import aggregate_of, fitting, row_of
+from jobyard.plan.standing import Standing, State
+from jobyard.plan.tensorboard import tensorboard_status
+
+UNSCHEDULED_SECONDS = 60
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided about the job as a whole."""
+
+    phase: Phase
+    initialized: Holding
+    end: Outcome | None = None
+    condemned: frozenset[str] = frozenset()
+    # Replicas without a pod are about to get one.
+    are_coming: bool = True
+    clock: Clock = Clock()
+    started_at: float | None = None
+    pause_count: int = 0
+
+
+def job_status(
+    seen: Observed,
+    stored: JobStatus | None,
+    standings: Sequence[Standing],
+    verdict: Verdict,
+    now: float,
+) -> JobStatus:
+    description = seen.description
+    before = stored or JobStatus()
+    tasks = tasks_of(description, standings, verdict, before)
+    ready = sum(s.pod is not None and s.pod.is_ready and s.is_live for s in standings)
+    newly = sum(s.is_newly_counted for s in standings)
+    counted = before.restarts if before.restarts is not None else _earlier(standings)
+    is_pausing = verdict.phase is Phase.PAUSED and before.phase is not Phase.PAUSED
+    active = verdict.clock.seconds(now) if is_pausing else verdict.clock.earlier_seconds
+    ended_at = text_of(now) if verdict.end is not None else None
+    return JobStatus(
+        observed_generation=seen.generation,
+        phase=verdict.phase,
+        start_time=text_of(verdict.started_at) if verdict.started_at is not None else None,
+        completion_time=ended_at,
+        active_seconds=int(active),
+        pause_count=verdict.pause_count,
+        replicas=description.replicas,
+        ready_replicas=ready,
+        ready=f"{ready}/{description.replicas}",
+        restarts=counted + newly,
+        selector=",".join(f"{k}={v}" for k, v in job_selector(description.identity).items()),
+        conditions=_conditions(seen, before, standings, verdict, now),
+        tasks=fitting(tasks, description.roles),
+        aggregate=aggregate_of(tasks),
+    )
+
+
+def _earlier(standings: Sequence[Standing]) -> int:
+    """Restarts that only the pods still know of, should the status have been lost."""
+    return sum(s.restarts - s.is_newly_counted for s in standings)
+
+
+def tasks_of(
+    description: Description,
+    standings: Sequence[Standing],
+    verdict: Verdict,
+    before: JobStatus,
+) -> tuple[TaskStatus, ...]:
+    earlier = {task.type: task.restart_count for task in before.tasks}
+    by_role: dict[str, list[Standing]] = {role.type: [] for role in description.roles}
+    for standing in standings:
+        by_role[standing.role.type].append(standing)
+    return tuple(
+        TaskStatus(
+            type=type_,
+            restart_count=(earlier[type_] if type_ in earlier else _earlier(members))
+            + sum(s.is_newly_counted for s in members),
+            status=tuple(
+                row_of(
+                    s,
+                    is_coming=verdict.are_coming,
+                    is_condemned=s.pod is not None and s.pod.name in verdict.condemned,
+                )
+                for s in members
+            ),
+        )
+        for type_, members in by_role.items()
+    )
+
+
+def _conditions(
+    seen: Observed,
+    before: JobStatus,
+    standings: Sequence[Standing],
+    verdict: Verdict,
+    now: float,
+) -> tuple[Condition, ...]:
+    paused = (
+        Holding(YES, "-", "The job is paused.")
+        if verdict.phase is Phase.PAUSED
+        else Holding(NO, "-", "The job is not paused.")
+    )
+    if verdict.end is not None:
+        holdings = holdings_at_end(verdict.initialized, verdict.end, standings, paused)
+    else:
+        holdings = {
+            ConditionType.INITIALIZED: verdict.initialized,
+            ConditionType.RUNNING: _running(seen, standings, verdict, now),
+            ConditionType.REPLICA_FAILURE: replica_failure(standings, verdict.phase),
+            ConditionType.COMPLETED: Holding(NO, "-", "The job has not ended."),
+            ConditionType.FAILED: Holding(NO, "-", "The job has not ended."),
+            ConditionType.PAUSED: paused,
+        }
+    return conditions_of(before.conditions, holdings, now)
+
+
+def _running(
+    seen: Observed, standings: Sequence[Standing], verdict: Verdict, now: float
+) -> Holding:
+    is_running = verdict.phase is Phase.RUNNING
+    reason = "-"
+    if is_debugging(seen.description.run_mode):
+        reason = DEBUG
+    elif not is_running:
+        reason = _reason(seen, standings, now)
+    if verdict.phase is Phase.PAUSED:
+        return Holding(NO, reason, "The job is paused.")
+    if verdict.initialized.status is NO:
+        return Holding(NO, reason, "The job could not be initialized.")
+    text = running_text(standings, seen.obstacles)
+    schedulers = _idle_schedulers(standings, now)
+    if reason == UNSCHEDULED and schedulers:
+        text += f"; no scheduler named {schedulers} has looked at them: is it running?"
+    return Holding(YES if is_running else NO, reason, text)
+
+
+def _reason(seen: Observed, standings: Sequence[Standing], now: float) -> str:
+    if any(obstacle.reason == NAME_TAKEN for obstacle in seen.obstacles.values()):
+        return NAME_TAKEN
+    return UNSCHEDULED if any(_is_unscheduled(s, now) for s in standings) else "-"
+
+
+def _is_unscheduled(standing: Standing, now: float) -> bool:
+    pod = standing.pod
+    return (
+        standing.state is State.CREATING
+        and pod is not None
+        and now - pod.created_at >= UNSCHEDULED_SECONDS
+    )
+
+
+def _idle_schedulers(standings: Sequence[Standing], now: float) -> str:
+    names = [
+        s.pod.scheduler
+        for s in standings
+        if _is_unscheduled(s, now) and s.pod is not None and s.pod.unschedulable is None
+    ]
+    return ", ".join(dict.fromkeys(filter(None, names)))
+
+
+def unscheduled_at(standings: Sequence[Standing], now: float) -> float | None:
+    """When the next pod will have waited for too long."""
+    moments = [
+        s.pod.created_at + UNSCHEDULED_SECONDS
+        for s in standings
+        if s.state is State.CREATING and s.pod is not None
+    ]
+    return min((moment for moment in moments if moment > now), default=None)
+
+
+def of_type(status: JobStatus, type_: type[JobStatus], seen: Observed) -> JobStatus:
+    """The same in the kind's own type, with what only that has."""
+    fields = msgspec.structs.asdict(status)
+    if issubclass(type_, TrainingStatus):
+        fields["backoff_count"] = status.restarts
+    if issubclass(type_, TensorboardTrainingStatus) and seen.description.tensorboard is not None:
+        fields["tensorboard"] = tensorboard_status(seen.description.identity, seen.pods)
+    return type_(**fields)

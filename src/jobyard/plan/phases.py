@@ -1,0 +1,71 @@
+"""Where a job is in its life, and when that began.
+
+`Pending` until every replica has started once (of an elastic job, as many as it can work
+with), then `Running`, also while single replicas restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobyard.api.status import JobStatus, Phase
+from jobyard.plan.description import Description
+from jobyard.plan.moments import seconds_of
+from jobyard.plan.pod_facts import Pod
+from jobyard.plan.standing import Standing, State
+
+
+def started_at(stored: JobStatus | None, standings: Sequence[Standing]) -> float | None:
+    """When the job's first main container started."""
+    if stored is not None and stored.start_time:
+        return seconds_of(stored.start_time)
+    moments = [moment for s in standings if (moment := _main_started_at(s)) is not None]
+    return min(moments, default=None)
+
+
+def _main_started_at(standing: Standing) -> float | None:
+    main = standing.pod.container(standing.role.main_container) if standing.pod else None
+    return main.started_at if main is not None else None
+
+
+def has_started(stored: JobStatus | None, standings: Sequence[Standing]) -> bool:
+    if stored is not None and (stored.start_time or stored.restarts):
+        return True
+    return any(_has_started_once(standing) for standing in standings)
+
+
+def _has_started_once(standing: Standing) -> bool:
+    return (
+        standing.state is State.RUNNING
+        or standing.has_ended
+        or standing.restarts > 0
+        or _main_started_at(standing) is not None
+    )
+
+
+def phase_of(
+    description: Description,
+    stored: JobStatus | None,
+    standings: Sequence[Standing],
+    pods: Sequence[Pod],
+    *,
+    is_paused: bool,
+) -> Phase:
+    before = (stored.phase if stored is not None else None) or Phase.PENDING
+    if is_paused:
+        is_quiet = all(pod.is_terminating for pod in pods)
+        return Phase.PAUSED if is_quiet else before
+    if before is Phase.PAUSED and any(pod.is_terminating for pod in pods):
+        return Phase.PAUSED
+    live = [standing for standing in standings if standing.is_live]
+    if live and all(standing.state is State.UNKNOWN for standing in live):
+        return Phase.UNKNOWN
+    if before in (Phase.RUNNING, Phase.UNKNOWN):
+        return Phase.RUNNING
+    enough = description.min_replicas or len(standings)
+    has_enough = sum(_has_started_once(standing) for standing in standings) >= enough
+    if before in (Phase.PAUSED, Phase.RESUMING):
+        # After a pause all start anew, so what counts is what runs now.
+        runs = sum(s.state is State.RUNNING or s.has_ended for s in standings)
+        return Phase.RUNNING if runs >= enough else Phase.RESUMING
+    return Phase.RUNNING if has_enough else Phase.PENDING

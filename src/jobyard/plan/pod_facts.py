@@ -1,0 +1,269 @@
+"""What a job needs to know of a pod, taken from the pod object once per version of it.
+
+The controller keeps these facts instead of whole objects, which is what lets it hold
+thousands of pods; every decision about replicas starts from them. Whose replica a pod is
+stands in its labels and annotations, which `pods` and `taskset_pods` put there.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from jobyard.api.status import ContainerState
+from jobyard.plan.moments import seconds_of
+from jobyard.plan.naming import ATTEMPT, REPLICA_RANK, REPLICA_TYPE, REVISION, ROLE_INDEX, TASK_ROLE
+
+# Reasons of a failed pod that say that the cluster took it away (kubelet, scheduler, node).
+_TAKEN_AWAY = frozenset(
+    {
+        "Evicted",
+        "Preempted",
+        "Preempting",
+        "NodeLost",
+        "NodeShutdown",
+        "Shutdown",
+        "Terminated",
+        "NodeAffinity",
+        "UnexpectedAdmissionError",
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfpods",
+    }
+)
+
+
+class PodPhase(StrEnum):
+    """A pod's own phase."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one container."""
+
+    name: str
+    state: ContainerState
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+    signal: int = 0
+    started_at: float | None = None
+    finished_at: float | None = None
+    id: str = ""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The controller that a child belongs to."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod of a job. `role` is empty for a pod that is no replica (TensorBoard)."""
+
+    name: str
+    namespace: str
+    uid: str
+    version: str
+    owner: Owner
+    role: str = ""
+    rank: int = 0
+    attempt: int = 0
+    revision: str = ""
+    phase: PodPhase = PodPhase.PENDING
+    reason: str = ""
+    message: str = ""
+    created_at: float = 0.0
+    node: str = ""
+    ip: str = ""
+    host_ip: str = ""
+    scheduler: str = ""
+    is_ready: bool = False
+    # Why a scheduler found no place; None when none has looked at it.
+    unschedulable: str | None = None
+    # When deletion was asked for, and when the pod's grace is over.
+    deletion_asked_at: float | None = None
+    deletion_due_at: float | None = None
+    was_taken_away: bool = False
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.deletion_asked_at is not None
+
+    @property
+    def has_finished(self) -> bool:
+        """Nothing of it runs any more."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    def container(self, name: str) -> Container | None:
+        return next((c for c in self.containers if c.name == name), None)
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[dict[str, str | bool], ...] = ()
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class _Running(msgspec.Struct, frozen=True, rename="camel"):
+    started_at: str | None = None
+
+
+class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+    signal: int = 0
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class _State(msgspec.Struct, frozen=True):
+    waiting: _Waiting | None = None
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    state: _State = _State()
+    container_id: str = msgspec.field(name="containerID", default="")
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    phase: PodPhase = PodPhase.PENDING
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    conditions: tuple[_Condition, ...] = ()
+    container_statuses: tuple[_ContainerStatus, ...] = ()
+    init_container_statuses: tuple[_ContainerStatus, ...] = ()
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+    scheduler_name: str = ""
+
+
+class PodObject(msgspec.Struct, frozen=True):
+    """The part of a core/v1 Pod that is read at all."""
+
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+def facts_of(pod: PodObject) -> Pod:
+    meta, status = pod.metadata, pod.status
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    conditions = {condition.type: condition for condition in status.conditions}
+    scheduled = conditions.get("PodScheduled")
+    due = seconds_of(meta.deletion_timestamp) if meta.deletion_timestamp else None
+    rank = labels.get(REPLICA_RANK) or annotations.get(ROLE_INDEX) or "0"
+    attempt = annotations.get(ATTEMPT, "0")
+    return Pod(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner=_owner(meta),
+        role=labels.get(REPLICA_TYPE) or labels.get(TASK_ROLE) or "",
+        # A person may write anything into a label.
+        rank=int(rank) if rank.isdecimal() else 0,
+        attempt=int(attempt) if attempt.isdecimal() else 0,
+        revision=annotations.get(REVISION, ""),
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        created_at=seconds_of(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
+        node=pod.spec.node_name,
+        ip=status.pod_ip,
+        host_ip=status.host_ip,
+        scheduler=pod.spec.scheduler_name,
+        is_ready=_holds(conditions.get("Ready")),
+        unschedulable=scheduled.message or scheduled.reason
+        if scheduled and scheduled.status == "False"
+        else None,
+        deletion_asked_at=due - meta.deletion_grace_period_seconds if due is not None else None,
+        deletion_due_at=due,
+        was_taken_away=_holds(conditions.get("DisruptionTarget"))
+        or (status.phase is PodPhase.FAILED and status.reason in _TAKEN_AWAY),
+        containers=tuple(_container(c) for c in status.container_statuses),
+        init_containers=tuple(_container(c) for c in status.init_container_statuses),
+    )
+
+
+def _holds(condition: _Condition | None) -> bool:
+    return condition is not None and condition.status == "True"
+
+
+def _owner(meta: _Meta) -> Owner:
+    for reference in meta.owner_references:
+        if reference.get("controller"):
+            return Owner(str(reference["kind"]), str(reference["name"]), str(reference["uid"]))
+    return Owner()
+
+
+def _container(status: _ContainerStatus) -> Container:
+    name, state, id_ = status.name, status.state, status.container_id
+    if (ended := state.terminated) is not None:
+        return Container(
+            name=name,
+            state=ContainerState.TERMINATED,
+            reason=ended.reason,
+            message=ended.message,
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+            started_at=_moment(ended.started_at),
+            finished_at=_moment(ended.finished_at),
+            id=id_,
+        )
+    if (running := state.running) is not None:
+        return Container(
+            name=name,
+            state=ContainerState.RUNNING,
+            started_at=_moment(running.started_at),
+            id=id_,
+        )
+    waiting = state.waiting or _Waiting()
+    return Container(
+        name=name,
+        state=ContainerState.WAITING,
+        reason=waiting.reason,
+        message=waiting.message,
+        id=id_,
+    )
+
+
+def _moment(text: str | None) -> float | None:
+    return seconds_of(text) if text else None

@@ -1,0 +1,157 @@
+"""The replicas as rows of the status, and how many of them are in each phase.
+
+A status has to fit into what an API server stores. Detail goes first where there is too
+much of it: other containers, then messages, then how each replica failed; never a row, its
+phase or its counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from jobyard.api.status import (
+    MESSAGE_LENGTH_MAX,
+    Aggregate,
+    ContainerStatus,
+    Failure,
+    ReplicaPhase,
+    ReplicaStatus,
+    TaskStatus,
+)
+from jobyard.plan.description import Role
+from jobyard.plan.moments import text_of
+from jobyard.plan.pod_facts import Container, PodPhase
+from jobyard.plan.standing import End, Standing, State
+
+# What all rows together may take as JSON; the rest of a status is small beside them.
+ROWS_BYTES_MAX = 1_000_000
+_SHORT_MESSAGE_LENGTH = 64
+
+_PHASES = {
+    State.CREATING: ReplicaPhase.CREATING,
+    State.STARTING: ReplicaPhase.PENDING,
+    State.RUNNING: ReplicaPhase.RUNNING,
+    State.UNKNOWN: ReplicaPhase.UNKNOWN,
+    State.SUCCEEDED: ReplicaPhase.SUCCEEDED,
+    State.FAILED: ReplicaPhase.FAILED,
+    State.LOST: ReplicaPhase.DELETED,
+    State.OUTDATED: ReplicaPhase.DELETED,
+}
+
+
+def row_of(standing: Standing, *, is_coming: bool, is_condemned: bool) -> ReplicaStatus:
+    """A replica's row. `is_coming`: its pod is about to be made, if it isn't there."""
+    pod, memory = standing.pod, standing.memory
+    ended = standing.end if standing.state in (State.FAILED, State.LOST) else None
+    failure = failure_of(ended) if ended is not None else memory.failure
+    if pod is None and not standing.has_ended:
+        phase = ReplicaPhase.CREATING if is_coming else ReplicaPhase.DELETED
+        return _row(standing, phase, "", standing.restarts, (), failure)
+    if pod is None:
+        assert memory.phase is not None
+        return _row(
+            standing, memory.phase, memory.uid, memory.attempt, memory.containers, memory.failure
+        )
+    containers = tuple(container_row(container) for container in pod.containers)
+    phase = ReplicaPhase.DELETED if is_condemned else _phase(standing)
+    return _row(standing, phase, pod.uid, pod.attempt, containers, failure)
+
+
+def _row(
+    standing: Standing,
+    phase: ReplicaPhase,
+    uid: str,
+    attempt: int,
+    containers: tuple[ContainerStatus, ...],
+    failure: Failure | None,
+) -> ReplicaStatus:
+    return ReplicaStatus(
+        name=standing.pod.name if standing.pod is not None else standing.name,
+        uid=uid,
+        phase=phase,
+        containers=containers,
+        attempt=attempt,
+        restart_count=standing.restarts,
+        failures_in_a_row=standing.failures_in_a_row,
+        last_failure=failure,
+    )
+
+
+def _phase(standing: Standing) -> ReplicaPhase:
+    if standing.state is not State.LEAVING:
+        return _PHASES[standing.state]
+    assert standing.pod is not None
+    if standing.memory.phase is ReplicaPhase.DELETED and standing.memory.uid == standing.pod.uid:
+        return ReplicaPhase.DELETED
+    # Told to go by somebody else: neither ready nor gone, so its phase is the pod's own.
+    is_running = standing.pod.phase is PodPhase.RUNNING
+    return ReplicaPhase.RUNNING if is_running else ReplicaPhase.PENDING
+
+
+def failure_of(end: End) -> Failure:
+    return Failure(
+        attempt=end.attempt,
+        exit_code=end.exit_code,
+        reason=end.reason,
+        message=last_words(end.message, MESSAGE_LENGTH_MAX),
+        time=text_of(end.finished_at),
+    )
+
+
+def last_words(message: str, length: int) -> str:
+    """The end of a message: what a program said last is what went wrong."""
+    text = message.strip()
+    return text if len(text) <= length else f"…{text[-(length - 1) :]}"
+
+
+def container_row(container: Container) -> ContainerStatus:
+    return ContainerStatus(
+        name=container.name,
+        state=container.state,
+        exit_code=container.exit_code,
+        reason=container.reason,
+    )
+
+
+def aggregate_of(tasks: Sequence[TaskStatus]) -> Aggregate:
+    counts = Counter(row.phase for task in tasks for row in task.status)
+    return Aggregate(**{phase.value.lower(): counts[phase] for phase in ReplicaPhase})
+
+
+def fitting(tasks: tuple[TaskStatus, ...], roles: Sequence[Role]) -> tuple[TaskStatus, ...]:
+    """The rows with as much detail as there is room for."""
+    mains = {role.type: role.main_container for role in roles}
+    for level in range(_LEVELS):
+        slim = tasks if level == 0 else tuple(_slimmer(task, mains, level) for task in tasks)
+        if len(msgspec.json.encode(slim)) <= ROWS_BYTES_MAX or level == _LEVELS - 1:
+            return slim
+    raise AssertionError("the last level is always taken")
+
+
+_LEVELS = 5
+
+
+def _slimmer(task: TaskStatus, mains: dict[str, str], level: int) -> TaskStatus:
+    rows = tuple(_slim_rows(task.status, mains.get(task.type, ""), level))
+    return msgspec.structs.replace(task, status=rows)
+
+
+def _slim_rows(rows: Sequence[ReplicaStatus], main: str, level: int) -> Iterator[ReplicaStatus]:
+    for row in rows:
+        kept = () if level > 1 else tuple(c for c in row.containers if c.name == main)
+        yield msgspec.structs.replace(
+            row, containers=kept, last_failure=_slim_failure(row.last_failure, level)
+        )
+
+
+def _slim_failure(failure: Failure | None, level: int) -> Failure | None:
+    if failure is None or level >= _LEVELS - 1:
+        return None
+    length = {1: MESSAGE_LENGTH_MAX, 2: _SHORT_MESSAGE_LENGTH}.get(level, 0)
+    words = last_words(failure.message, length) if length else ""
+    return msgspec.structs.replace(
+        failure, message=words, reason=failure.reason[:_SHORT_MESSAGE_LENGTH]
+    )

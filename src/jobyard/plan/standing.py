@@ -1,0 +1,291 @@
+"""How each replica of a job stands: from its pods, and from what the status remembers.
+
+The status is the only memory. A row says which attempt it speaks of, how often the replica
+was restarted, and, once its pod is gone, how that attempt ended. A row `Deleted` with the
+uid of a pod that is still there condemns that pod: it was decided that it goes, and the
+decision survives a crash between writing it down and deleting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from jobyard.api.status import (
+    ContainerState,
+    ContainerStatus,
+    Failure,
+    ReplicaPhase,
+    TaskStatus,
+)
+from jobyard.plan.description import Description, Role
+from jobyard.plan.modes import revision
+from jobyard.plan.moments import seconds_of
+from jobyard.plan.naming import pod_name
+from jobyard.plan.pod_facts import Container, Pod, PodPhase
+
+NODE_LOST = "NodeLost"
+_ENDS = (ReplicaPhase.SUCCEEDED, ReplicaPhase.FAILED)
+
+
+class State(StrEnum):
+    """Where a replica is. Only the first five have a future with their present pod."""
+
+    CREATING = "creating"
+    STARTING = "starting"
+    RUNNING = "running"
+    UNKNOWN = "unknown"
+    # Ended, and nobody took it away.
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    # No pod, and no end that counts.
+    MISSING = "missing"
+    # The cluster took it away; what is left of its pod goes, uncounted.
+    LOST = "lost"
+    # Made for another wish than today's, such as debug mode.
+    OUTDATED = "outdated"
+    # On its way out, or condemned to be.
+    LEAVING = "leaving"
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How an attempt of a replica ended."""
+
+    attempt: int
+    succeeded: bool
+    exit_code: int | None = None
+    reason: str = ""
+    message: str = ""
+    started_at: float | None = None
+    finished_at: float = 0.0
+
+    @property
+    def seconds_run(self) -> float:
+        return self.finished_at - self.started_at if self.started_at is not None else 0.0
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the status has of a replica."""
+
+    restarts: int = 0
+    attempt: int = 0
+    failures_in_a_row: int = 0
+    phase: ReplicaPhase | None = None
+    uid: str = ""
+    failure: Failure | None = None
+    containers: tuple[ContainerStatus, ...] = ()
+
+
+NOTHING = Memory()
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica as it stands."""
+
+    role: Role
+    rank: int
+    name: str
+    state: State
+    pod: Pod | None = None
+    memory: Memory = NOTHING
+    restarts: int = 0
+    failures_in_a_row: int = 0
+    end: End | None = None
+    # It ended, and what follows was decided: it stays as it is.
+    is_final: bool = False
+    # When its next attempt may start.
+    due_at: float | None = None
+    # A restart was decided on in this very decision.
+    is_newly_counted: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in (State.SUCCEEDED, State.FAILED)
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.is_final and self.state is State.SUCCEEDED
+
+    @property
+    def has_failed_for_good(self) -> bool:
+        return self.is_final and self.state is State.FAILED
+
+    @property
+    def is_live(self) -> bool:
+        """Its present pod may still do something."""
+        return self.state in (State.CREATING, State.STARTING, State.RUNNING, State.UNKNOWN)
+
+    @property
+    def short_name(self) -> str:
+        """As messages have it: `worker-3`."""
+        return self.role.type if self.role.is_single else f"{self.role.type}-{self.rank}"
+
+
+def memories_of(tasks: Sequence[TaskStatus]) -> Mapping[str, Sequence[Memory]]:
+    """By role, in order of rank."""
+    return {
+        task.type: [
+            Memory(
+                restarts=row.restart_count,
+                attempt=row.attempt,
+                failures_in_a_row=row.failures_in_a_row,
+                phase=row.phase,
+                uid=row.uid,
+                failure=row.last_failure,
+                containers=row.containers,
+            )
+            for row in task.status
+        ]
+        for task in tasks
+    }
+
+
+def without_ends(memory: Memory) -> Memory:
+    """A memory in which nothing has ended: debug commands don't count, nor does a pause."""
+    if memory.phase in _ENDS:
+        return msgspec.structs.replace(memory, phase=ReplicaPhase.DELETED, uid="")
+    return memory
+
+
+def pods_by_replica(pods: Sequence[Pod]) -> Mapping[tuple[str, int], list[Pod]]:
+    out: dict[tuple[str, int], list[Pod]] = {}
+    for pod in pods:
+        out.setdefault((pod.role, pod.rank), []).append(pod)
+    return out
+
+
+def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: Memory) -> Standing:
+    """How a replica stands, revisions aside. Of several pods the newest attempt counts."""
+    pod = max(pods, key=lambda each: each.attempt) if pods else None
+    restarts = max([memory.restarts, *(each.attempt for each in pods)])
+    base = Standing(
+        role=role,
+        rank=rank,
+        name=name,
+        state=State.MISSING,
+        pod=pod,
+        memory=memory,
+        restarts=restarts,
+        failures_in_a_row=memory.failures_in_a_row,
+    )
+    if pod is None:
+        return _remembered(base)
+    end = end_of(pod, role)
+    if memory.phase is ReplicaPhase.DELETED and memory.uid == pod.uid:
+        return _with(base, State.LEAVING, end)
+    if end is None:
+        state = State.LEAVING if pod.is_terminating else _live_state(pod, role)
+        return _with(base, state)
+    asked = pod.deletion_asked_at
+    is_recorded = memory.uid == pod.uid and memory.phase in _ENDS
+    if asked is not None and not is_recorded and int(end.finished_at) >= int(asked):
+        # It ended because it was told to: that says nothing about the program.
+        return _with(base, State.LEAVING)
+    if pod.was_taken_away and not end.succeeded:
+        return _with(base, State.LOST, end)
+    return _with(base, State.SUCCEEDED if end.succeeded else State.FAILED, end)
+
+
+def _with(base: Standing, state: State, end: End | None = None) -> Standing:
+    return msgspec.structs.replace(base, state=state, end=end)
+
+
+def _remembered(base: Standing) -> Standing:
+    """The pod is gone, but its end was written down."""
+    memory = base.memory
+    if memory.attempt != base.restarts:
+        return base
+    if memory.phase is ReplicaPhase.SUCCEEDED:
+        return _with(base, State.SUCCEEDED, End(attempt=memory.attempt, succeeded=True))
+    if memory.phase is ReplicaPhase.FAILED:
+        failure = memory.failure or Failure(attempt=memory.attempt)
+        end = End(
+            attempt=memory.attempt,
+            succeeded=False,
+            exit_code=failure.exit_code,
+            reason=failure.reason,
+            message=failure.message,
+            finished_at=seconds_of(failure.time) if failure.time else 0.0,
+        )
+        return _with(base, State.FAILED, end)
+    return base
+
+
+def _live_state(pod: Pod, role: Role) -> State:
+    if pod.phase is PodPhase.UNKNOWN or pod.reason == NODE_LOST:
+        return State.UNKNOWN
+    main = pod.container(role.main_container)
+    if main is not None and main.state is ContainerState.RUNNING:
+        return State.RUNNING
+    return State.STARTING if pod.node else State.CREATING
+
+
+def end_of(pod: Pod, role: Role) -> End | None:
+    """The main container's end is the replica's; a pod can also fail before it began."""
+    main = pod.container(role.main_container)
+    if main is not None and main.state is ContainerState.TERMINATED:
+        return _ended(pod, role, main)
+    if not pod.has_finished:
+        return None
+    if pod.phase is PodPhase.SUCCEEDED and not role.must_not_end:
+        return End(attempt=pod.attempt, succeeded=True, finished_at=_last_finish(pod))
+    broken = next((c for c in pod.init_containers if c.exit_code), None)
+    said = f"init container {broken.name}: {broken.message}" if broken else ""
+    return End(
+        attempt=pod.attempt,
+        succeeded=False,
+        exit_code=broken.exit_code if broken else None,
+        reason=pod.reason or (broken.reason if broken else "") or "Error",
+        message=pod.message or said,
+        finished_at=_last_finish(pod),
+    )
+
+
+def _ended(pod: Pod, role: Role, main: Container) -> End:
+    succeeded = main.exit_code == 0 and not role.must_not_end
+    taken = pod.reason if pod.was_taken_away else ""
+    return End(
+        attempt=pod.attempt,
+        succeeded=succeeded,
+        exit_code=main.exit_code,
+        reason=taken or main.reason,
+        message=main.message or (pod.message if taken else ""),
+        started_at=main.started_at,
+        finished_at=main.finished_at if main.finished_at is not None else _last_finish(pod),
+    )
+
+
+def _last_finish(pod: Pod) -> float:
+    moments = [c.finished_at for c in (*pod.containers, *pod.init_containers)]
+    return max((moment for moment in moments if moment is not None), default=pod.created_at)
+
+
+def standings_of(
+    description: Description,
+    names: Iterator[tuple[Role, int, str]],
+    pods: Mapping[tuple[str, int], list[Pod]],
+    memories: Mapping[str, Sequence[Memory]],
+) -> Iterator[Standing]:
+    """All replicas in order; pods made for another wish are outdated."""
+    wanted = {
+        (role.type, is_first): revision(description, role, 0 if is_first else 1)
+        for role in description.roles
+        for is_first in (True, False)
+    }
+    for role, rank, name in names:
+        rows = memories.get(role.type, ())
+        memory = rows[rank] if rank < len(rows) else NOTHING
+        standing = standing_of(role, rank, name, pods.get((role.type, rank), ()), memory)
+        pod = standing.pod
+        if (
+            pod is not None
+            and standing.state is not State.LEAVING
+            and pod.revision != wanted[role.type, rank == 0]
+        ):
+            standing = _with(standing, State.OUTDATED)
+        if role.is_numbered:
+            numbered = pod_name(description.identity.name, role, rank, (0, standing.restarts))
+            standing = msgspec.structs.replace(standing, name=numbered)
+        yield standing

@@ -1,0 +1,109 @@
+"""The events of a decision: what a person would want to know, told once.
+
+Events follow from what changes between the stored status and the new one, so a decision
+that changes nothing tells nothing. Of many replicas the first few are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jobyard.api.status import ConditionType, JobStatus, Phase, Truth
+from jobyard.plan.conditions import UNSCHEDULED, condition, end_text
+from jobyard.plan.decision import Event, EventType
+from jobyard.plan.description import Description
+from jobyard.plan.outcome import Outcome
+from jobyard.plan.restarts import delay_seconds
+from jobyard.plan.standing import Standing, State
+
+_NAMED_MAX = 5
+_MESSAGE_LENGTH_MAX = 1000
+
+
+def named(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def created(names: Sequence[str]) -> Iterator[Event]:
+    if names:
+        pods = "1 pod" if len(names) == 1 else f"{len(names)} pods"
+        yield Event("CreatedPods", f"Made {pods}: {named(names)}.")
+
+
+def ends(description: Description, standings: Sequence[Standing]) -> Iterator[Event]:
+    """Replicas that failed, were taken away or start again, since the status was written."""
+    fresh = [s for s in standings if _is_news(s)]
+    for standing in fresh[:_NAMED_MAX]:
+        yield Event(
+            "ReplicaLost" if standing.state is State.LOST else "ReplicaFailed",
+            _end_message(description, standing),
+            EventType.WARNING,
+        )
+    if len(fresh) > _NAMED_MAX:
+        names = [s.short_name for s in fresh[_NAMED_MAX:]]
+        yield Event("ReplicaFailed", f"So did {named(names)}.", EventType.WARNING)
+    again = [s.short_name for s in standings if s.is_newly_counted and s.state is State.SUCCEEDED]
+    if again:
+        yield Event("Restarting", f"Ended with 0 and start again: {named(again)}.")
+
+
+def _is_news(standing: Standing) -> bool:
+    if standing.state not in (State.FAILED, State.LOST) or standing.end is None:
+        return False
+    pod, told = standing.pod, standing.memory.failure
+    if pod is None:
+        return False
+    is_new = told is None or told.attempt != standing.end.attempt or standing.state is State.LOST
+    return is_new or standing.is_newly_counted
+
+
+def _end_message(description: Description, standing: Standing) -> str:
+    said = standing.end.message.strip() if standing.end is not None else ""
+    words = f": {said[-_MESSAGE_LENGTH_MAX // 2 :]}" if said else ""
+    head = f"{standing.short_name}: {end_text(standing)}"
+    if standing.state is State.LOST:
+        return f"{head}; taken away by the cluster, made anew without using up restarts{words}"
+    if not standing.is_newly_counted:
+        return f"{head}; not started again{words}"
+    limit = standing.role.restart.limit
+    limit = limit if limit is not None else description.backoff_limit
+    of = f" of {limit}" if limit is not None else ""
+    wait = delay_seconds(standing.failures_in_a_row)
+    return f"{head}; restart {standing.restarts}{of} in {wait} s{words}"
+
+
+def changes(old: JobStatus | None, new: JobStatus, end: Outcome | None) -> Iterator[Event]:
+    """What the job as a whole went through."""
+    before = old.phase if old is not None else None
+    yield from _initialized(old, new)
+    if new.start_time and not (old and old.start_time):
+        yield Event("Started", "The job has started.")
+    if new.phase is Phase.PAUSED and before is not Phase.PAUSED:
+        yield Event("Paused", f"The job is paused (pause {new.pause_count}).")
+    if new.phase is Phase.RESUMING and before is not Phase.RESUMING:
+        yield Event("Resuming", f"The job goes on after pause {new.pause_count}.")
+    if old is not None and old.replicas and old.replicas != new.replicas and end is None:
+        yield Event("Scaled", f"From {old.replicas} to {new.replicas} replicas.")
+    yield from _unscheduled(old, new)
+    if end is not None:
+        is_good = end.phase is Phase.SUCCEEDED
+        type_ = EventType.NORMAL if is_good else EventType.WARNING
+        yield Event(end.reason, end.message, type_)
+
+
+def _initialized(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
+    now = condition(new.conditions, ConditionType.INITIALIZED)
+    before = condition(old.conditions, ConditionType.INITIALIZED) if old is not None else None
+    assert now is not None
+    if now.status is Truth.FALSE and (before is None or before.message != now.message):
+        yield Event(now.reason, now.message, EventType.WARNING)
+
+
+def _unscheduled(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
+    now = condition(new.conditions, ConditionType.RUNNING)
+    before = condition(old.conditions, ConditionType.RUNNING) if old is not None else None
+    assert now is not None
+    is_new = before is None or before.reason != now.reason
+    if now.status is Truth.FALSE and is_new and now.reason in (UNSCHEDULED, "NameTaken"):
+        yield Event(now.reason, now.message, EventType.WARNING)
