@@ -23,6 +23,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "render": ("jobyard.cli.render", "Show the objects a manifest's jobs are made of."),
     "explain": ("jobyard.cli.explain", "Describe a kind, or a field of it."),
     "crds": ("jobyard.cli.crds", "Print the CRDs, to pipe into kubectl apply."),
+    "controller": ("jobyard.cli.controller", "Run jobs on a cluster: the controller."),
+    "install": (
+        "jobyard.cli.install",
+        "Print all that a cluster needs, to pipe into kubectl apply.",
+    ),
 }
 
 

@@ -85,9 +85,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             case "PUT":
                 return "update"
             case "GET":
-                return "watch" if ("watch", "1") in self.query else "get"
+                if ("watch", "1") in self.query:
+                    return "watch"
+                return "list" if self._is_of_many else "get"
             case other:
                 return other.lower()
+
+    @property
+    def _is_of_many(self) -> bool:
+        # What follows /api/v1 or /apis/group/version: `pods` or `namespaces/x/pods`.
+        parts = self.path.split("/")
+        below = parts[3 if parts[1] == "api" else 4 :]
+        return len(below) == 1 or (len(below) == 3 and below[0] == "namespaces")
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -216,9 +225,8 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.code} {self.reason}: {self.message}"
 
 
-class _Details(msgspec.Struct, frozen=True, rename="camel"):
+class _Details(msgspec.Struct, frozen=True):
     causes: tuple[Cause, ...] | None = None
-    retry_after_seconds: int = 0
 
 
 class _Status(msgspec.Struct, frozen=True):

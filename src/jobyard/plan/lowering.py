@@ -38,10 +38,17 @@ _LOWERINGS: Mapping[str, Callable[[Any, Identity], Description]] = {
 
 def described(kind: Kind, admitted: Mapping[str, Any]) -> Description | None:
     """The description of an object that the API server has taken; None if it has no replicas."""
-    lower = _LOWERINGS.get(kind.name)
-    if lower is None:
+    if kind.name not in _LOWERINGS:
         return None
-    job: Any = msgspec.convert(admitted, kind.type)
+    return lowered(kind, msgspec.convert(admitted, kind.type))
+
+
+def has_replicas(kind: Kind) -> bool:
+    return kind.name in _LOWERINGS
+
+
+def lowered(kind: Kind, job: Any) -> Description:
+    """The description of a job in its kind's own type."""
     metadata: ObjectMeta = job.metadata
     identity = Identity(kind.name, metadata.name, metadata.namespace, metadata.uid or "<uid>")
-    return lower(job.spec, identity)
+    return _LOWERINGS[kind.name](job.spec, identity)

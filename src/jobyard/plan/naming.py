@@ -21,6 +21,7 @@ DIGEST = "batch.tensorstack.dev/digest"
 # Octopus' own label and annotation on a TaskSet's pods.
 TASK_ROLE = "PodTaskRole"
 ROLE_INDEX = "RoleReplicaIndex"
+TASKSET_UID = "TSUID"
 
 
 def pod_name(job: str, role: Role, rank: int, attempts: tuple[int, int] = (0, 0)) -> str:

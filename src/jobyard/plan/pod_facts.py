@@ -13,7 +13,16 @@ import msgspec
 
 from jobyard.api.status import ContainerState
 from jobyard.plan.moments import seconds_of
-from jobyard.plan.naming import ATTEMPT, REPLICA_RANK, REPLICA_TYPE, REVISION, ROLE_INDEX, TASK_ROLE
+from jobyard.plan.naming import (
+    ATTEMPT,
+    DIGEST,
+    REPLICA_RANK,
+    REPLICA_TYPE,
+    REVISION,
+    ROLE_INDEX,
+    TASK_ROLE,
+    TASKSET_UID,
+)
 
 # Reasons of a failed pod that say that the cluster took it away (kubelet, scheduler, node).
 _TAKEN_AWAY = frozenset(
@@ -74,6 +83,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     version: str
     owner: Owner
+    # The job it belongs to: its owner, or the owner's owner for a TaskSet's control unit.
+    job_uid: str = ""
+    digest: str = ""
     role: str = ""
     rank: int = 0
     attempt: int = 0
@@ -109,7 +121,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         return next((c for c in self.containers if c.name == name), None)
 
 
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+class Meta(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of an object's metadata that is read of children."""
+
     name: str
     uid: str = ""
     namespace: str = ""
@@ -178,7 +192,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 class PodObject(msgspec.Struct, frozen=True):
     """The part of a core/v1 Pod that is read at all."""
 
-    metadata: _Meta
+    metadata: Meta
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
@@ -191,12 +205,15 @@ def facts_of(pod: PodObject) -> Pod:
     due = seconds_of(meta.deletion_timestamp) if meta.deletion_timestamp else None
     rank = labels.get(REPLICA_RANK) or annotations.get(ROLE_INDEX) or "0"
     attempt = annotations.get(ATTEMPT, "0")
+    owner = owner_of(meta)
     return Pod(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
         version=meta.resource_version,
-        owner=_owner(meta),
+        owner=owner,
+        job_uid=annotations.get(TASKSET_UID, "") if owner.kind == "ConfigMap" else owner.uid,
+        digest=annotations.get(DIGEST, ""),
         role=labels.get(REPLICA_TYPE) or labels.get(TASK_ROLE) or "",
         # A person may write anything into a label.
         rank=int(rank) if rank.isdecimal() else 0,
@@ -227,7 +244,7 @@ def _holds(condition: _Condition | None) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def _owner(meta: _Meta) -> Owner:
+def owner_of(meta: Meta) -> Owner:
     for reference in meta.owner_references:
         if reference.get("controller"):
             return Owner(str(reference["kind"]), str(reference["name"]), str(reference["uid"]))

@@ -183,7 +183,7 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
     if asked is not None and not is_recorded and int(end.finished_at) >= int(asked):
         # It ended because it was told to: that says nothing about the program.
         return _with(base, State.LEAVING)
-    if pod.was_taken_away and not end.succeeded:
+    if pod.was_taken_away and not end.succeeded and not is_recorded:
         return _with(base, State.LOST, end)
     return _with(base, State.SUCCEEDED if end.succeeded else State.FAILED, end)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from jobyard.plan.containers import with_env, with_last_words
 from jobyard.plan.description import Description, Role
-from jobyard.plan.naming import ATTEMPT, MANAGED_BY, ROLE_INDEX, TASK_ROLE, pod_name
+from jobyard.plan.naming import ATTEMPT, MANAGED_BY, ROLE_INDEX, TASK_ROLE, TASKSET_UID, pod_name
 
 
 class TaskReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any
         "TaskSet": identity.name,
         "Namespace": identity.namespace or "default",
         ROLE_INDEX: str(replica.index),
-        "TSUID": identity.uid,
+        TASKSET_UID: identity.uid,
         "CID": replica.control_unit_uid,
         ATTEMPT: str(replica.attempts[1]),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobyard.api.status import ConditionType, JobStatus, Phase, Truth
+from jobyard.api.status import ConditionType, JobStatus, Phase, ReplicaPhase, Truth
 from jobyard.plan.conditions import UNSCHEDULED, condition, end_text
 from jobyard.plan.decision import Event, EventType
 from jobyard.plan.description import Description
@@ -49,13 +49,12 @@ def ends(description: Description, standings: Sequence[Standing]) -> Iterator[Ev
 
 
 def _is_news(standing: Standing) -> bool:
-    if standing.state not in (State.FAILED, State.LOST) or standing.end is None:
+    pod, memory = standing.pod, standing.memory
+    if standing.state not in (State.FAILED, State.LOST) or pod is None:
         return False
-    pod, told = standing.pod, standing.memory.failure
-    if pod is None:
-        return False
-    is_new = told is None or told.attempt != standing.end.attempt or standing.state is State.LOST
-    return is_new or standing.is_newly_counted
+    # By uid: a pod made anew uncounted is the same attempt as the one before it.
+    is_told = memory.phase is ReplicaPhase.FAILED and memory.uid == pod.uid
+    return not is_told or standing.is_newly_counted
 
 
 def _end_message(description: Description, standing: Standing) -> str:

@@ -1,0 +1,232 @@
+"""Sends requests to one API server over HTTP: the only place that knows aiohttp.
+
+Whoever speaks to a cluster makes a `Transport` of a `Cluster` and passes it on as a `Sender`.
+Decides timeouts, connection limits and what a failed connection is called. Retries nothing
+but a refused login, once, with new credentials; the rest is for `retrying` and `watching`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from jobyard import __version__
+from jobyard.client.cluster import Cluster
+from jobyard.client.errors import ConnectionFailedError, RefusedError
+from jobyard.client.login import Login, Ticket
+from jobyard.client.request import Answer, Request, problem_of
+from jobyard.client.sockets import Sockets
+
+# Verb, status (0: no answer) and seconds until the answer, or until a stream began.
+Observe = Callable[[str, int, float], None]
+
+USER_AGENT: Final = f"jobyard/{__version__}"
+CONNECTIONS_MAX: Final = 100
+CONNECT_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 60.0
+# Bookmarks come about once a minute, so a longer silence is a connection that is dead.
+STREAM_SILENCE_SECONDS: Final = 150.0
+# One line of a watch is one object, and those go up to etcd's 1.5 MiB.
+LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+UNAUTHORIZED: Final = 401
+
+
+class Transport:
+    """The way to one API server: `async with Transport(cluster) as transport`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        observe: Observe | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+        request_seconds: float = REQUEST_SECONDS,
+        stream_silence_seconds: float = STREAM_SILENCE_SECONDS,
+    ) -> None:
+        self.cluster = cluster
+        self._observe = observe
+        self._connections_max = connections_max
+        # Silence is what is bounded: waiting for a free connection is no fault of the server.
+        self._request_timeout = aiohttp.ClientTimeout(
+            sock_connect=CONNECT_SECONDS, sock_read=request_seconds
+        )
+        self._stream_timeout = aiohttp.ClientTimeout(
+            sock_connect=CONNECT_SECONDS, sock_read=stream_silence_seconds
+        )
+        self._login = Login(cluster)
+        self._sockets = Sockets()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        assert self._session is None, "a Transport is entered once"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=self._connections_max, socket_factory=self._sockets.make
+            ),
+            # Compressing costs more than it saves on the short way to an API server.
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        session, self._session = self._session, None
+        assert session is not None, "a Transport is left once"
+        await session.close()
+        await self._sockets.all_closed()
+
+    async def send(self, request: Request) -> Answer:
+        """Send one request. An error status is an Answer too, never an exception."""
+        async with self._answered(request, self._request_timeout) as response:
+            with _failures_named(self.cluster):
+                body = await response.read()
+            return Answer(response.status, body, _retry_after_seconds(response))
+
+    async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
+        """The lines of a stream as they come, until the server ends it.
+
+        Put it in `contextlib.aclosing`: the connection goes when the generator does.
+        """
+        async with self._answered(request, self._stream_timeout) as response:
+            with _failures_named(self.cluster):
+                if not 200 <= response.status < 300:
+                    problem = problem_of(response.status, await response.read())
+                    raise RefusedError(str(request), problem, _retry_after_seconds(response))
+            try:
+                async with aclosing(_split(self.cluster, response)) as lines:
+                    async for line in lines:
+                        yield line
+            finally:
+                # At once, and without the TLS goodbye: the server need not send what nobody reads.
+                connection = response.connection
+                if connection is not None and connection.transport is not None:
+                    connection.transport.abort()
+
+    @asynccontextmanager
+    async def _answered(
+        self, request: Request, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The beginning of an answer; after a 401 the one to a second try with a new login."""
+        ticket = await self._login.ticket()
+        response = await self._begin(request, ticket, timeout)
+        if response.status == UNAUTHORIZED and self._login.refuse(ticket):
+            response.release()
+            response = await self._begin(request, await self._login.ticket(), timeout)
+        async with response:
+            yield response
+
+    async def _begin(
+        self, request: Request, ticket: Ticket, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        session = self._session
+        assert session is not None, "a Transport is used inside of its `async with`"
+        headers = {}
+        if ticket.token:
+            headers["Authorization"] = f"Bearer {ticket.token}"
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        status, started = 0, time.monotonic()
+        try:
+            with _failures_named(self.cluster):
+                response = await session.request(
+                    request.method,
+                    self._url(request),
+                    data=request.body,
+                    headers=headers,
+                    timeout=timeout,
+                    ssl=True if ticket.tls is None else ticket.tls,
+                    server_hostname=self.cluster.trust.server_name or None,
+                    # A redirect would carry the token to wherever it points.
+                    allow_redirects=False,
+                )
+            status = response.status
+        finally:
+            if self._observe is not None:
+                self._observe(request.verb, status, time.monotonic() - started)
+        return response
+
+    def _url(self, request: Request) -> URL:
+        url = f"{self.cluster.server.rstrip('/')}{request.path}"
+        return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
+
+
+async def _split(cluster: Cluster, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """Cut a stream into lines; many come in one piece, and a long one in many pieces."""
+    pieces: list[bytes] = []
+    size = 0
+    chunks = response.content.iter_any()
+    while True:
+        with _failures_named(cluster):
+            try:
+                chunk = await anext(chunks)
+            except StopAsyncIteration:
+                break
+        first, *others = chunk.split(b"\n")
+        pieces.append(first)
+        size += len(first)
+        if size > LINE_BYTES_MAX:
+            raise ConnectionFailedError(
+                cluster.server,
+                f"a line of a watch is longer than {LINE_BYTES_MAX} bytes",
+                "something between us and the server speaks another protocol",
+            )
+        for rest in others:
+            line = b"".join(pieces)
+            pieces, size = [rest], len(rest)
+            if line:
+                yield line
+    # What isn't ended by a newline was cut off: half an object is none.
+
+
+def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
+    # Kubernetes says seconds; the other form, a date, would need clocks that agree.
+    text = response.headers.get("Retry-After", "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+@contextmanager
+def _failures_named(cluster: Cluster) -> Iterator[None]:
+    """Turn what aiohttp raises for a connection that failed into our own error."""
+    try:
+        yield
+    # TimeoutError is an OSError, and so are those of the ssl module.
+    except (aiohttp.ClientError, OSError) as error:
+        raise _failure(cluster, error) from error
+
+
+def _failure(cluster: Cluster, error: aiohttp.ClientError | OSError) -> ConnectionFailedError:
+    source = cluster.source or "the given address"
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            why = getattr(error.certificate_error, "verify_message", "") or "not trusted"
+            return ConnectionFailedError(
+                cluster.server,
+                f"its certificate is refused: {why}",
+                f"check certificate-authority and tls-server-name in {source}",
+                may_pass=False,
+            )
+        case aiohttp.ClientConnectorDNSError():
+            what, remedy = "its name can't be resolved", f"check the address in {source}"
+        case aiohttp.ClientConnectorSSLError():
+            what, remedy = "the TLS handshake failed", f"check the port in {source}"
+        case TimeoutError():
+            what, remedy = "no answer in time", f"check that it runs and that {source} is right"
+        case aiohttp.ClientConnectorError():
+            reason = os.strerror(error.os_error.errno) if error.os_error.errno else "no connection"
+            what, remedy = reason.lower(), f"check that it runs and that {source} is right"
+        case _:
+            what, remedy = "the connection broke", "it is worth trying again"
+    return ConnectionFailedError(cluster.server, what, remedy)

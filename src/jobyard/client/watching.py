@@ -1,0 +1,256 @@
+"""List, then watch, for ever: keeps a sink up to date with the objects of one resource.
+
+Whoever needs a cache runs `follow` in a task group and gives it a sink. Decides when to list
+(at the start, and when the server no longer knows our place), where to resume, and how long to
+wait after a failure. Objects pass through as raw JSON to the caller's `decode`; of each only
+the resourceVersion is read here. It ends by cancellation, or by what `decode` or the sink
+raises: those are errors of the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from enum import StrEnum
+from typing import Final, Generic, NoReturn, Protocol, TypeVar
+
+import msgspec
+
+from jobyard.client.backoff import PATIENCE, Backoff
+from jobyard.client.errors import ClientError, GarbledError, RefusedError
+from jobyard.client.request import Problem, Resource, listing, problem_of, watching
+from jobyard.client.sender import Sender
+
+PAGE_LIMIT: Final = 500
+# The server ends a watch after this and up to as much again, as the dice say.
+WATCH_SECONDS: Final = 300
+# A watch that ends sooner is as good as failed: without a pause it would be a hot loop.
+SHORT_SECONDS: Final = 1.0
+# Answers in a row that refuse our place; then it may be the place that is wrong (a server
+# that came back from an old backup says so in many ways), and we list.
+REFUSALS_MAX: Final = 3
+GONE: Final = 410
+BUSY: Final = (429, 503)
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+Decode = Callable[[bytes], T]
+# Told of each failure and how many there were in a row, for logs and metrics.
+Notice = Callable[[ClientError, int], None]
+
+
+class Sink(Protocol[T_contra]):
+    """What wants to know; its methods return at once."""
+
+    def replaced(self, items: Sequence[T_contra], resource_version: str) -> None:
+        """All there is. What isn't in it is gone, also if nobody said so."""
+        ...
+
+    def changed(self, obj: T_contra) -> None:
+        """New or changed, or told once more."""
+        ...
+
+    def removed(self, obj: T_contra) -> None:
+        """Deleted, or no longer selected; `obj` is how it was last."""
+        ...
+
+    def reached(self, resource_version: str) -> None:
+        """Nothing is outstanding up to this version."""
+        ...
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """What to follow; an empty namespace means all of them."""
+
+    resource: Resource
+    namespace: str = ""
+    label_selector: str = ""
+    page_limit: int = PAGE_LIMIT
+    watch_seconds: int = WATCH_SECONDS
+
+
+class EventType(StrEnum):
+    """The types of watch events."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+    ERROR = "ERROR"
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: _ObjectMeta
+
+
+_event_decoder: Final = msgspec.json.Decoder(_Event)
+_page_decoder: Final = msgspec.json.Decoder(_Page)
+_object_decoder: Final = msgspec.json.Decoder(_Object)
+
+
+async def follow(
+    sender: Sender,
+    watched: Watched,
+    decode: Decode[T],
+    sink: Sink[T],
+    *,
+    backoff: Backoff = PATIENCE,
+    notice: Notice | None = None,
+) -> NoReturn:
+    """Keep `sink` up to date until cancelled.
+
+    1. `replaced` comes first, and again whenever the server no longer knows our place.
+    2. Then `changed` and `removed`, in the server's order; none is left out, and after a
+       broken connection none comes twice.
+    3. Items of a list of Kubernetes' own kinds carry neither apiVersion nor kind.
+    """
+    follower = _Follower(sender, watched, decode, sink, backoff)
+    failures = 0
+    while True:
+        started = asyncio.get_running_loop().time()
+        problem: ClientError | None = None
+        try:
+            await follower.advance()
+        except ClientError as error:
+            problem = error
+        is_short = asyncio.get_running_loop().time() - started < SHORT_SECONDS
+        if problem is None and not is_short:
+            failures = 0
+            continue
+        is_lost = isinstance(problem, RefusedError) and follower.has_lost_its_place(problem.problem)
+        if is_lost and failures == 0:
+            # It happens to the best. A server that says so again at once is paused for.
+            failures = 1
+            continue
+        # A list that fails late has cost the server more than one that fails soon.
+        failures = failures + 1 if is_short or follower.must_list else 1
+        if problem is not None and notice is not None:
+            notice(problem, failures)
+        asked_seconds = problem.retry_after_seconds if isinstance(problem, RefusedError) else None
+        await backoff.after(failures, asked_seconds)
+
+
+class _Follower(Generic[T]):
+    """The place we have reached, and the two ways to get further."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        watched: Watched,
+        decode: Decode[T],
+        sink: Sink[T],
+        backoff: Backoff,
+    ) -> None:
+        self._sender = sender
+        self._watched = watched
+        self._decode = decode
+        self._sink = sink
+        self._dice = backoff.dice
+        # None: we have to list.
+        self._version: str | None = None
+        self._refusals = 0
+        self._page_limit = watched.page_limit
+
+    @property
+    def must_list(self) -> bool:
+        return self._version is None
+
+    async def advance(self) -> None:
+        """List if there is no place to go on from, then watch until the watch ends."""
+        if self._version is None:
+            self._version = await self._list()
+        await self._watch(self._version)
+
+    def has_lost_its_place(self, problem: Problem) -> bool:
+        """Whether the refusal means that our place is gone; forgets it then."""
+        # To list is more work for a server that is busy already.
+        self._refusals += problem.code not in BUSY
+        is_gone = problem.code == GONE
+        if is_gone and self._version is None:
+            # The list took so long that its later pages are gone: take it in one piece.
+            self._page_limit = 0
+        if is_gone or self._refusals >= REFUSALS_MAX:
+            self._version, self._refusals = None, 0
+        return is_gone
+
+    async def _list(self) -> str:
+        items: list[T] = []
+        token = ""
+        while True:
+            request = listing(
+                self._watched.resource,
+                self._watched.namespace,
+                label_selector=self._watched.label_selector,
+                limit=self._page_limit,
+                continue_token=token,
+            )
+            answer = await self._sender.send(request)
+            if not answer.is_ok:
+                raise RefusedError(str(request), answer.problem, answer.retry_after_seconds)
+            try:
+                page = _page_decoder.decode(answer.body)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise GarbledError(str(request)) from error
+            items.extend(self._decode(bytes(raw)) for raw in page.items or ())
+            token = page.metadata.continue_
+            if not token:
+                break
+        version = page.metadata.resource_version
+        self._page_limit = self._watched.page_limit
+        self._refusals = 0
+        self._sink.replaced(items, version)
+        return version
+
+    async def _watch(self, version: str) -> None:
+        seconds = self._watched.watch_seconds
+        request = watching(
+            self._watched.resource,
+            self._watched.namespace,
+            label_selector=self._watched.label_selector,
+            resource_version=version,
+            timeout_seconds=seconds + int(seconds * self._dice()),
+        )
+        async with aclosing(self._sender.lines(request)) as lines:
+            async for line in lines:
+                try:
+                    event = _event_decoder.decode(line)
+                    if event.type == EventType.ERROR:
+                        raise RefusedError(str(request), problem_of(500, bytes(event.object)))
+                    seen = _object_decoder.decode(event.object).metadata.resource_version
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise GarbledError(str(request)) from error
+                self._tell(event, seen)
+                # Only now: what the sink hasn't taken would be lost by resuming after it.
+                self._version, self._refusals = seen, 0
+
+    def _tell(self, event: _Event, version: str) -> None:
+        match event.type:
+            case EventType.ADDED | EventType.MODIFIED:
+                self._sink.changed(self._decode(bytes(event.object)))
+            case EventType.DELETED:
+                self._sink.removed(self._decode(bytes(event.object)))
+            case EventType.BOOKMARK:
+                self._sink.reached(version)
+            case _:
+                # A type of a later Kubernetes: its object has a version like all the others.
+                pass

@@ -1,0 +1,82 @@
+"""What the controller remembers of a job between passes, and may forget at any time.
+
+Everything here can be found out again: what the API server refused, that it was asked, which
+nodes are lost, whether the keys are there. The lowered spec is kept for as long as the spec
+stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from jobyard.controller.records import JobRecord
+from jobyard.plan.decision import Child, ChildKey, Obstacle, Wanted
+from jobyard.plan.description import Description
+from jobyard.plan.equipment import wanted_objects
+from jobyard.plan.lowering import lowered
+
+_NO_GANG = (
+    "runs without a gang: the controller was started with --gang-scheduler=none, so queue and"
+    " priority have no effect and the pods go to the default scheduler"
+)
+
+
+class Lowered(msgspec.Struct, frozen=True):
+    """A spec as it is worked with."""
+
+    description: Description
+    wanted: Mapping[ChildKey, Wanted]
+
+
+class Note:
+    """Of one job."""
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.generation = -1
+        self.lowered: Lowered | None = None
+        self.is_probed = False
+        self.obstacles: dict[ChildKey, Obstacle] = {}
+        # Found by name, not watched: whoever may list secrets may read all of them.
+        self.secrets: dict[str, Child] = {}
+        self.has_asked_for_secrets = False
+        self.lost_nodes: frozenset[str] = frozenset()
+        self.job_url = ""
+
+
+class Notes:
+    """Of all jobs."""
+
+    def __init__(self, *, has_gang_scheduler: bool = True) -> None:
+        self._has_gang_scheduler = has_gang_scheduler
+        self._notes: dict[str, Note] = {}
+
+    def of(self, record: JobRecord) -> Note:
+        note = self._notes.setdefault(record.uid, Note(record.uid))
+        if note.generation != record.metadata.generation:
+            # Another spec: what was refused may be taken now, and the other way round.
+            note.generation = record.metadata.generation
+            note.lowered = None
+            note.is_probed = False
+            note.obstacles.clear()
+        return note
+
+    def lowered(self, record: JobRecord) -> Lowered:
+        note = self.of(record)
+        if note.lowered is None:
+            description = self._described(record)
+            is_taskset = description.identity.kind == "TaskSet"
+            note.lowered = Lowered(description, {} if is_taskset else wanted_objects(description))
+        return note.lowered
+
+    def forget(self, uid: str) -> None:
+        self._notes.pop(uid, None)
+
+    def _described(self, record: JobRecord) -> Description:
+        description = lowered(record.kind, record.job)
+        if description.gang is None or self._has_gang_scheduler:
+            return description
+        warnings = (*description.warnings, _NO_GANG)
+        return msgspec.structs.replace(description, gang=None, warnings=warnings)

@@ -1,0 +1,261 @@
+"""One pass over a job: observe, decide, carry the plan out in its order.
+
+Written without a clock and without asyncio: all calls go through `perform`, which takes a
+batch of requests and gives back one outcome for each. The controller performs them over the
+network, the simulation with faults of its choice; both run these very lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from jobyard.api.beamjob import BeamJobStatus
+from jobyard.api.status import JobStatus
+from jobyard.client.request import (
+    EVENTS,
+    NODES,
+    SECRETS,
+    Answer,
+    Propagation,
+    Request,
+    create,
+    delete,
+    get,
+    merge_patch,
+    resource_named,
+    resource_of,
+)
+from jobyard.controller.creating import Creating, Outcome
+from jobyard.controller.notes import Note, Notes
+from jobyard.controller.objects import MakeKeys, event_object, status_patch, with_keys
+from jobyard.controller.records import JobKey, JobRecord, status_type
+from jobyard.controller.world import JOB_KINDS, World
+from jobyard.plan.deciding import decide
+from jobyard.plan.decision import Delete, Observed, Plan
+from jobyard.plan.ssh import keys_name
+
+# Carries requests out, all of them or as far as they go; an outcome of None was not sent or
+# had no answer.
+Perform = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome]]]
+
+# Supporting objects, then probes, then the rest: more rounds mean that nothing moves.
+_ROUNDS_MAX = 4
+
+
+class Next(StrEnum):
+    """How a pass ended."""
+
+    # Nothing to do until something changes, or `look_again_at`.
+    WAIT = "wait"
+    # Something failed or was stale: again, after a delay that grows.
+    RETRY = "retry"
+    # The job is gone.
+    GONE = "gone"
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pass came to, for the queue and the metrics."""
+
+    next: Next
+    look_again_at: float | None = None
+    pods_created: int = 0
+    restarts: int = 0
+    has_written: bool = False
+    problem: str = ""
+
+
+class Reconciler:
+    """Passes over jobs, with what is kept between them."""
+
+    def __init__(
+        self,
+        world: World,
+        notes: Notes,
+        perform: Perform,
+        now: Callable[[], float],
+        make_keys: MakeKeys,
+    ) -> None:
+        self._world = world
+        self._notes = notes
+        self._perform = perform
+        self._now = now
+        self._make_keys = make_keys
+        self._types = {kind.name: status_type(kind) for kind in JOB_KINDS}
+
+    async def reconcile(self, key: JobKey) -> Passed:
+        record = self._world.job(key)
+        if record is None:
+            return Passed(next=Next.GONE)
+        if record.job is None:
+            return Passed(next=Next.WAIT, problem=record.problem)
+        note = self._notes.of(record)
+        await self._find_secrets(record, note)
+        creating = Creating(record, note, self._world, self._perform)
+        has_failed = False
+        for _ in range(_ROUNDS_MAX):
+            seen = self._world.observe(record, self._notes)
+            plan = self._decide(record, seen)
+            if has_failed or not (plan.supporting or plan.probes):
+                break
+            has_failed = not await self._prepare(creating, plan)
+        return await self._carry_out(record, creating, plan, has_failed=has_failed)
+
+    def _decide(self, record: JobRecord, seen: Observed) -> Plan:
+        if record.kind.name == "TaskSet":
+            from jobyard.plan.taskset.deciding import decide_taskset
+
+            return decide_taskset(seen, self._now(), record.job.spec)
+        type_ = self._types[record.kind.name]
+        assert issubclass(type_, JobStatus | BeamJobStatus)
+        return decide(seen, self._now(), type_)
+
+    async def _prepare(self, creating: Creating, plan: Plan) -> bool:
+        """Supporting objects and probes; whether all went well."""
+        if plan.supporting:
+            return await creating.make(
+                [with_keys(manifest, self._make_keys) for manifest in plan.supporting]
+            )
+        return await creating.probe(plan.probes)
+
+    async def _carry_out(
+        self, record: JobRecord, creating: Creating, plan: Plan, *, has_failed: bool
+    ) -> Passed:
+        now = self._now()
+        restarts = 0
+        if plan.status is not None:
+            restarts = _restarts(plan.status) - _restarts(record.status)
+            written = await self._write_status(record, plan.status)
+            if not written:
+                return Passed(next=Next.RETRY)
+        is_well = not has_failed
+        if plan.deletes:
+            is_well = await self._delete(record, plan.deletes) and is_well
+        made = 0
+        if plan.pods:
+            is_well = await creating.make(plan.pods) and is_well
+            made = creating.made
+        if plan.events:
+            await self._tell(record, plan, now)
+        if plan.nodes_to_ask:
+            await self._ask_nodes(record, plan.nodes_to_ask)
+        if plan.ends_job:
+            is_well = await self._end(record) and is_well
+        return Passed(
+            next=Next.WAIT if is_well else Next.RETRY,
+            look_again_at=plan.look_again_at,
+            pods_created=made,
+            restarts=max(0, restarts),
+            has_written=plan.status is not None,
+        )
+
+    async def _write_status(self, record: JobRecord, status: msgspec.Struct) -> bool:
+        old = msgspec.to_builtins(record.status) if record.status is not None else {}
+        patch = status_patch(record, old, msgspec.to_builtins(status))
+        resource = resource_of(record.kind)
+        request = merge_patch(resource, record.namespace, record.name, patch, subresource="status")
+        (outcome,) = await self._perform([request])
+        if outcome is None or not outcome.is_ok:
+            return False
+        name = record.kind.name
+        self._world.jobs[name].absorb(self._world.decode_job[name](outcome.body))
+        return True
+
+    async def _delete(self, record: JobRecord, deletes: Sequence[Delete]) -> bool:
+        outcomes = await self._perform([_delete_request(record, each) for each in deletes])
+        for each, outcome in zip(deletes, outcomes, strict=True):
+            if each.kind == "Secret" and outcome is not None and outcome.is_ok:
+                self._notes.of(record).secrets.pop(each.name, None)
+            elif each.kind == "Pod" and outcome is not None and outcome.is_ok:
+                self._absorb_deleted(outcome)
+        # Gone already, or another one of that name by now: both are what was wanted.
+        return all(o is not None and (o.is_ok or o.status in (404, 409)) for o in outcomes)
+
+    def _absorb_deleted(self, answer: Answer) -> None:
+        """A pod that has its grace to go comes back with the mark on it."""
+        if b'"kind":"Pod"' in answer.body[:100]:
+            pod = self._world.decode_pod(answer.body)
+            if pod.is_terminating:
+                self._world.pods.absorb(pod)
+
+    async def _tell(self, record: JobRecord, plan: Plan, now: float) -> None:
+        """Events are told at most once; nothing depends on them."""
+        objects = [event_object(record, event, now) for event in plan.events]
+        await self._perform([create(EVENTS, record.namespace, each) for each in objects])
+
+    async def _ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> None:
+        outcomes = await self._perform([get(NODES, "", node) for node in nodes])
+        lost = [
+            node
+            for node, outcome in zip(nodes, outcomes, strict=True)
+            if outcome is not None and _is_lost(outcome)
+        ]
+        note = self._notes.of(record)
+        note.lost_nodes = (note.lost_nodes - frozenset(nodes)) | frozenset(lost)
+
+    async def _end(self, record: JobRecord) -> bool:
+        request = delete(
+            resource_of(record.kind),
+            record.namespace,
+            record.name,
+            uid=record.uid,
+            propagation=Propagation.BACKGROUND,
+        )
+        (outcome,) = await self._perform([request])
+        return outcome is not None and (outcome.is_ok or outcome.status in (404, 409))
+
+    async def _find_secrets(self, record: JobRecord, note: Note) -> None:
+        """Once per job: secrets are read by name, not watched."""
+        description = self._notes.lowered(record).description
+        if note.has_asked_for_secrets or not description.ssh_files:
+            return
+        name = keys_name(description.identity)
+        (outcome,) = await self._perform([get(SECRETS, record.namespace, name)])
+        if outcome is None or (not outcome.is_ok and outcome.status != 404):
+            return
+        note.has_asked_for_secrets = True
+        if outcome.is_ok:
+            found = self._world.decode_child["Secret"](outcome.body)
+            if found.job_uid == record.uid:
+                note.secrets[name] = found.child
+
+
+def _restarts(status: object) -> int:
+    return getattr(status, "restarts", None) or 0
+
+
+def _delete_request(record: JobRecord, each: Delete) -> Request:
+    api_version = "scheduler.tensorstack.dev/v1beta1" if each.kind == "PodGroup" else "v1"
+    return delete(
+        resource_named(api_version, each.kind),
+        record.namespace,
+        each.name,
+        uid=each.uid,
+        grace_seconds=each.grace_seconds,
+        propagation=Propagation(each.propagation) if each.propagation else None,
+    )
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _NodeStatus(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Node(msgspec.Struct, frozen=True):
+    status: _NodeStatus = _NodeStatus()
+
+
+def _is_lost(outcome: Answer) -> bool:
+    """A node that is gone, or of which nothing is heard."""
+    if outcome.status == 404:
+        return True
+    if not outcome.is_ok:
+        return False
+    node = msgspec.json.decode(outcome.body, type=_Node)
+    return any(c.type == "Ready" and c.status != "True" for c in node.status.conditions)

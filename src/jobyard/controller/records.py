@@ -1,0 +1,166 @@
+"""What the controller keeps of jobs and of their supporting objects.
+
+Objects come as raw JSON and are decoded once per version. A job that can't be read as its
+kind (an object from before a change of its CRD) is kept with the reason, so that it neither
+stops the controller nor is silently passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+
+from jobyard.api.kinds import Kind
+from jobyard.api.value import ObjectMeta, Value
+from jobyard.plan.decision import Child
+from jobyard.plan.moments import seconds_of
+from jobyard.plan.naming import DIGEST
+from jobyard.plan.pod_facts import Meta, Pod, PodObject, facts_of, owner_of
+
+
+class JobKey(NamedTuple):
+    """Which job, as people name it."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One job, in its kind's own type; None where it can't be read, for `problem`."""
+
+    kind: Kind
+    metadata: ObjectMeta
+    job: Any = None
+    problem: str = ""
+
+    @property
+    def key(self) -> JobKey:
+        return JobKey(self.kind.name, self.namespace, self.name)
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def job_uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def version(self) -> str:
+        return self.metadata.resource_version
+
+    @property
+    def created_at(self) -> float:
+        created = self.metadata.creation_timestamp
+        return seconds_of(created) if created else 0.0
+
+    @property
+    def is_deleting(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def status(self) -> Value | None:
+        status: Value | None = self.job.status if self.job is not None else None
+        return status
+
+    @property
+    def phase(self) -> str:
+        """For metrics; a TaskSet's is its state."""
+        status = self.status
+        phase = getattr(status, "state", None) or getattr(status, "phase", None)
+        return str(phase) if phase else "Pending"
+
+
+class ChildRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One supporting object."""
+
+    namespace: str
+    version: str
+    job_uid: str
+    child: Child
+
+    @property
+    def name(self) -> str:
+        return self.child.name
+
+    @property
+    def uid(self) -> str:
+        return self.child.uid
+
+
+class _Bare(msgspec.Struct, frozen=True):
+    metadata: Meta
+
+
+class _BareJob(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+_bare_decoder = msgspec.json.Decoder(_Bare)
+_bare_job_decoder = msgspec.json.Decoder(_BareJob)
+_pod_decoder = msgspec.json.Decoder(PodObject)
+
+
+def job_decoder(kind: Kind) -> Callable[[bytes], JobRecord]:
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind.type)
+
+    def decode(raw: bytes) -> JobRecord:
+        try:
+            job = decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            metadata = _bare_job_decoder.decode(raw).metadata
+            return JobRecord(kind=kind, metadata=metadata, problem=str(error))
+        return JobRecord(kind=kind, metadata=job.metadata, job=job)
+
+    return decode
+
+
+def pod_of(raw: bytes) -> Pod:
+    return facts_of(_pod_decoder.decode(raw))
+
+
+def child_decoder(kind: str) -> Callable[[bytes], ChildRecord]:
+    def decode(raw: bytes) -> ChildRecord:
+        meta = _bare_decoder.decode(raw).metadata
+        child = Child(
+            kind=kind,
+            name=meta.name,
+            uid=meta.uid,
+            digest=(meta.annotations or {}).get(DIGEST, ""),
+            is_terminating=meta.deletion_timestamp is not None,
+        )
+        return ChildRecord(
+            namespace=meta.namespace,
+            version=meta.resource_version,
+            job_uid=owner_of(meta).uid,
+            child=child,
+        )
+
+    return decode
+
+
+def meta_of(raw: bytes) -> Meta:
+    return _bare_decoder.decode(raw).metadata
+
+
+def status_type(kind: Kind) -> type[Value]:
+    """The type of a kind's status, from its field `status: Annotated[X | None, ...]`."""
+    (field,) = (f for f in msgspec.structs.fields(kind.type) if f.name == "status")
+    (optional, *_) = get_args(field.type)
+    found: type[Value] = next(t for t in get_args(optional) if t is not type(None))
+    assert issubclass(found, Value)
+    return found

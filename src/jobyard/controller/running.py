@@ -1,0 +1,182 @@
+"""The controller: watches, a queue, and workers that pass over jobs.
+
+Whoever starts it gives it a connection and says what it may touch. `stop` lets the passes
+under way come to their end; cancelling gives them up, which is safe at any point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, Generic
+
+import msgspec
+
+from jobyard.client.errors import ClientError
+from jobyard.client.request import (
+    CONFIG_MAPS,
+    PODS,
+    SERVICES,
+    Resource,
+    resource_named,
+    resource_of,
+)
+from jobyard.client.sender import Sender
+from jobyard.client.watching import Watched, follow
+from jobyard.controller.metrics import Metrics
+from jobyard.controller.notes import Notes
+from jobyard.controller.performing import Performer
+from jobyard.controller.queue import ClosedError, WorkQueue
+from jobyard.controller.reconciling import Next, Passed, Reconciler
+from jobyard.controller.records import JobKey
+from jobyard.controller.shelf import Shelf, T
+from jobyard.controller.ssh_keys import fresh_keys
+from jobyard.controller.world import JOB_KINDS, World
+from jobyard.plan.naming import MANAGED_BY
+
+_OURS = f"{MANAGED_BY}=jobyard"
+_CHILDREN = {
+    "Service": SERVICES,
+    "ConfigMap": CONFIG_MAPS,
+    "PodGroup": resource_named("scheduler.tensorstack.dev/v1beta1", "PodGroup"),
+}
+# A pass is at most this far from the one before it, plus a bit for each pod.
+REST_SECONDS = 0.1
+REST_SECONDS_PER_POD = 0.0002
+_log = logging.getLogger(__name__)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controller may touch, and how much it does at a time."""
+
+    # Empty: all namespaces.
+    namespace: str = ""
+    has_gang_scheduler: bool = True
+    workers: int = 16
+
+
+class Controller:
+    """One controller over one connection."""
+
+    def __init__(self, sender: Sender, options: Options, metrics: Metrics) -> None:
+        self._sender = sender
+        self._options = options
+        self._metrics = metrics
+        loop = asyncio.get_running_loop()
+        self._queue = WorkQueue[JobKey](loop.time, metrics.waited)
+        self._world = World(self._queue.wake)
+        self._notes = Notes(has_gang_scheduler=options.has_gang_scheduler)
+        self._reconciler = Reconciler(
+            self._world, self._notes, Performer(sender), time.time, fresh_keys
+        )
+        self._listed = asyncio.Event()
+
+    @property
+    def is_synced(self) -> bool:
+        return self._world.is_synced
+
+    @property
+    def world(self) -> World:
+        return self._world
+
+    async def run(self) -> None:
+        """Until `stop`, or until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            watches = [group.create_task(watch) for watch in self._watches()]
+            await self._when_synced()
+            _log.info("caches are synced: %d jobs", sum(1 for _ in self._world.all_jobs()))
+            await self._work_together()
+            for task in watches:
+                task.cancel()
+
+    def stop(self) -> None:
+        """Begin no new pass; `run` ends when those under way have."""
+        self._queue.close()
+
+    async def _when_synced(self) -> None:
+        while not self._world.is_synced:
+            self._listed.clear()
+            await self._listed.wait()
+
+    def _watches(self) -> Iterator[Coroutine[Any, Any, None]]:
+        world, namespace = self._world, self._options.namespace
+        for kind in JOB_KINDS:
+            watched = Watched(resource=resource_of(kind), namespace=namespace)
+            yield self._follow(watched, world.decode_job[kind.name], world.jobs[kind.name])
+        yield self._follow(self._ours(PODS), world.decode_pod, world.pods)
+        for name, resource in _CHILDREN.items():
+            shelf, decode = world.children[name], world.decode_child[name]
+            if name == "PodGroup" and not self._options.has_gang_scheduler:
+                shelf.is_synced = True
+                continue
+            yield self._follow(self._ours(resource), decode, shelf)
+
+    def _ours(self, resource: Resource) -> Watched:
+        namespace = self._options.namespace
+        return Watched(resource=resource, namespace=namespace, label_selector=_OURS)
+
+    async def _follow(
+        self, watched: Watched, decode: Callable[[bytes], T], shelf: Shelf[T]
+    ) -> None:
+        def tell(error: ClientError, failures: int) -> None:
+            _log.warning("watching %s (failure %d): %s", watched.resource.plural, failures, error)
+
+        sink = _Announced(shelf, self._listed.set)
+        await follow(self._sender, watched, decode, sink, notice=tell)
+
+    async def _work_together(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._options.workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self._queue.next()
+            except ClosedError:
+                return
+            self._metrics.queued(self._queue.depth)
+            started = time.monotonic()
+            try:
+                passed = await self._reconciler.reconcile(key)
+            except Exception:
+                # A fault of the program: this job waits, the others go on.
+                _log.exception("%s: the pass failed", key)
+                self._metrics.failed(key.kind)
+                self._queue.done(key, has_failed=True)
+                continue
+            self._metrics.reconciled(key.kind, time.monotonic() - started)
+            self._settle(key, passed)
+
+    def _settle(self, key: JobKey, passed: Passed) -> None:
+        if passed.problem:
+            _log.error("%s can't be read: %s", key, passed.problem)
+        self._metrics.created_pods(key.kind, passed.pods_created)
+        self._metrics.restarted(key.kind, passed.restarts)
+        if passed.next is Next.GONE:
+            self._queue.done(key)
+            self._queue.forget(key)
+            return
+        record = self._world.job(key)
+        pods = len(self._world.pods.of_job(record.uid)) if record is not None else 0
+        rest = REST_SECONDS + REST_SECONDS_PER_POD * pods
+        self._queue.done(key, rest_seconds=rest, has_failed=passed.next is Next.RETRY)
+        if passed.look_again_at is not None:
+            self._queue.wake_in(key, passed.look_again_at - time.time())
+
+
+class _Announced(Generic[T]):
+    """A shelf that also says when it has been filled."""
+
+    def __init__(self, shelf: Shelf[T], announce: Callable[[], None]) -> None:
+        self._shelf = shelf
+        self._announce = announce
+        self.changed = shelf.changed
+        self.removed = shelf.removed
+        self.reached = shelf.reached
+
+    def replaced(self, items: Sequence[T], resource_version: str) -> None:
+        self._shelf.replaced(items, resource_version)
+        self._announce()

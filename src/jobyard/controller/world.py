@@ -1,0 +1,115 @@
+"""All that the controller sees of a cluster: jobs and what belongs to them.
+
+Each resource has a shelf. A change on any of them wakes the job that the object belongs to,
+which is all that events are used for: a decision looks at what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jobyard.api.kinds import KINDS, Kind
+from jobyard.controller.notes import Notes
+from jobyard.controller.records import (
+    ChildRecord,
+    JobKey,
+    JobRecord,
+    child_decoder,
+    job_decoder,
+    pod_of,
+)
+from jobyard.controller.shelf import Shelf
+from jobyard.plan.decision import Child, ChildKey, Observed
+from jobyard.plan.lowering import has_replicas
+from jobyard.plan.pod_facts import Pod
+
+JOB_KINDS: tuple[Kind, ...] = tuple(kind for kind in KINDS if has_replicas(kind))
+CHILD_KINDS = ("Service", "ConfigMap", "PodGroup")
+
+
+class World:
+    """The shelves, and the view of one job."""
+
+    def __init__(self, wake: Callable[[JobKey], None]) -> None:
+        self._wake = wake
+        self._keys: dict[str, JobKey] = {}
+        self.jobs = {kind.name: Shelf[JobRecord](self._job_changed) for kind in JOB_KINDS}
+        self.pods = Shelf[Pod](self._owned_changed)
+        self.children = {kind: Shelf[ChildRecord](self._owned_changed) for kind in CHILD_KINDS}
+        self.decode_job = {kind.name: job_decoder(kind) for kind in JOB_KINDS}
+        self.decode_child = {kind: child_decoder(kind) for kind in (*CHILD_KINDS, "Secret")}
+        self.decode_pod = pod_of
+
+    @property
+    def is_synced(self) -> bool:
+        return (
+            all(shelf.is_synced for shelf in self.jobs.values())
+            and self.pods.is_synced
+            and all(shelf.is_synced for shelf in self.children.values())
+        )
+
+    def job(self, key: JobKey) -> JobRecord | None:
+        return self.jobs[key.kind].get((key.namespace, key.name))
+
+    def all_jobs(self) -> Iterator[JobRecord]:
+        for shelf in self.jobs.values():
+            yield from shelf
+
+    def observe(self, record: JobRecord, notes: Notes) -> Observed:
+        note, lowered = notes.of(record), notes.lowered(record)
+        # An object that names a job of another namespace as its owner is not its child.
+        pods = tuple(
+            pod for pod in self.pods.of_job(record.uid) if pod.namespace == record.namespace
+        )
+        return Observed(
+            description=lowered.description,
+            wanted=lowered.wanted,
+            generation=record.metadata.generation,
+            created_at=record.created_at,
+            is_deleting=record.is_deleting,
+            status=record.status,
+            pods=pods,
+            children=dict(self._children(record, pods)) | _secrets(note.secrets),
+            obstacles=dict(note.obstacles),
+            is_probed=note.is_probed,
+            lost_nodes=note.lost_nodes,
+            job_url=note.job_url,
+        )
+
+    def _children(
+        self, record: JobRecord, pods: tuple[Pod, ...]
+    ) -> Iterator[tuple[ChildKey, Child]]:
+        for shelf in self.children.values():
+            for each in shelf.of_job(record.uid):
+                if each.namespace == record.namespace:
+                    yield (each.child.kind, each.name), each.child
+        for pod in pods:
+            if not pod.role:
+                yield ("Pod", pod.name), _as_child(pod)
+
+    def _job_changed(self, record: JobRecord) -> None:
+        self._keys[record.uid] = record.key
+        self._wake(record.key)
+
+    def _owned_changed(self, obj: Pod | ChildRecord) -> None:
+        key = self._keys.get(obj.job_uid)
+        if key is not None:
+            self._wake(key)
+
+    def forget(self, uid: str) -> None:
+        self._keys.pop(uid, None)
+
+
+def _secrets(known: dict[str, Child]) -> dict[ChildKey, Child]:
+    return {("Secret", name): child for name, child in known.items()}
+
+
+def _as_child(pod: Pod) -> Child:
+    return Child(
+        kind="Pod",
+        name=pod.name,
+        uid=pod.uid,
+        # One that has ended serves nobody, so it is not as wanted.
+        digest="" if pod.has_finished else pod.digest,
+        is_terminating=pod.is_terminating,
+    )

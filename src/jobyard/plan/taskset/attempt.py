@@ -1,0 +1,89 @@
+"""One attempt of a TaskSet as it is observed: its number, its control unit, its pods.
+
+The number is the status' count of retries. Should the status have been lost, the objects that
+are still there tell it. Everything that the files of this package decide starts from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from jobyard.api.taskset import TaskSetSpec
+from jobyard.api.taskset_status import RoleStatus, TaskSetStatus
+from jobyard.plan.decision import Child, Observed, Obstacle
+from jobyard.plan.description import Role
+from jobyard.plan.naming import pod_name
+from jobyard.plan.pod_facts import Pod
+from jobyard.plan.taskset.control_unit import KIND, attempt_of, unit_name
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision about an attempt depends on. `status` is as stored, or a new one."""
+
+    seen: Observed
+    spec: TaskSetSpec
+    now: float
+    number: int
+    status: TaskSetStatus
+
+    @property
+    def name(self) -> str:
+        return self.seen.description.identity.name
+
+    @property
+    def unit_name(self) -> str:
+        return unit_name(self.name, self.number)
+
+    @property
+    def unit(self) -> Child | None:
+        return self.seen.children.get((KIND, self.unit_name))
+
+    @property
+    def usable_unit(self) -> Child | None:
+        """The control unit, if pods can be made for it."""
+        unit = self.unit
+        return None if unit is None or unit.is_terminating else unit
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.seen.pods if pod.owner.name == self.unit_name)
+
+    def pod_name(self, role: Role, index: int, retries: int) -> str:
+        return pod_name(self.name, role, index, (self.number, retries))
+
+    def obstacle(self, name: str) -> Obstacle | None:
+        """What stood in the way of a pod."""
+        return self.seen.obstacles.get(("Pod", name))
+
+    def role_before(self, name: str) -> RoleStatus | None:
+        return next((role for role in self.status.role_status if role.name == name), None)
+
+
+def observed_attempt(seen: Observed, spec: TaskSetSpec, now: float) -> Attempt:
+    stored = seen.status
+    assert stored is None or isinstance(stored, TaskSetStatus)
+    number = stored.total_retried_count if stored is not None else None
+    if number is None:
+        number = max(_known(seen), default=0)
+    return Attempt(seen=seen, spec=spec, now=now, number=number, status=stored or TaskSetStatus())
+
+
+def _known(seen: Observed) -> Iterator[int]:
+    taskset = seen.description.identity.name
+    names = [unit.name for unit in units(seen)] + [pod.owner.name for pod in seen.pods]
+    for name in names:
+        number = attempt_of(taskset, name)
+        if number is not None:
+            yield number
+
+
+def units(seen: Observed) -> tuple[Child, ...]:
+    """The control units of all attempts."""
+    taskset = seen.description.identity.name
+    return tuple(
+        child
+        for child in seen.children.values()
+        if child.kind == KIND and attempt_of(taskset, child.name) is not None
+    )
