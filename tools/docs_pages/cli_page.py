@@ -42,8 +42,8 @@ def cli_page() -> str:
     ]
     return page(
         "# The command line",
-        "One program, `jobyard`. All its commands so far work offline: none needs a cluster,"
-        " and none talks to one.",
+        "One program, `jobyard`. All its commands but `jobyard controller` work offline: they"
+        " need no cluster, and talk to none.",
         table(("command", "what it does"), listed),
         *(part for words, command in commands() for part in _command(words, command)),
         "## Exit codes",

@@ -17,7 +17,7 @@ from jobyard.client.retrying import send_patiently
 from jobyard.client.sender import Sender
 
 FIRST_BATCH = 4
-PARALLEL_MAX = 64
+PARALLEL_MAX = 16
 _CONFLICT = 409
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from jobyard.controller.metrics import Metrics
 
-# Prometheus keeps its connection open; without a limit the end would wait for it.
+# A client that never finishes its request would otherwise hold up our end for ten seconds.
 SHUTDOWN_SECONDS: Final = 1.0
 UNAVAILABLE: Final = 503
 
@@ -82,7 +82,7 @@ class Serving:
         number = error.errno if isinstance(error, OSError) else None
         why = os.strerror(number).lower() if number and number > 0 else "not an address of ours"
         return (
-            f"metrics and health at {self._host}:{self.port}: {why}; choose another --metrics-port"
+            f"metrics and health at {self._host}:{self.port}: {why}; choose another --listen"
         )
 
 

@@ -97,7 +97,7 @@ OWN_NAMESPACE: Final[tuple[Permission, ...]] = (
     Permission(
         "coordination.k8s.io",
         ("leases",),
-        ("get", "create", "update"),
+        ("get", "create", "patch"),
         "elects the one controller that works, in its own namespace only",
     ),
 )

@@ -20,7 +20,9 @@ GRACE_SECONDS: Final = 30
 
 
 def workload(settings: Settings) -> tuple[dict[str, Any], ...]:
-    return _deployment(settings), _metrics_service(settings), _disruption_budget(settings)
+    # No PodDisruptionBudget: `kubectl apply` calls one changed every time (its selector is always
+    # replaced), and when both controllers are drained at once the jobs only wait for a moment.
+    return _deployment(settings), _metrics_service(settings)
 
 
 def arguments(settings: Settings) -> tuple[str, ...]:
@@ -28,8 +30,8 @@ def arguments(settings: Settings) -> tuple[str, ...]:
     return (
         "controller",
         "--log-format=json",
-        "--leader-elect",
-        f"--metrics-port={PORT}",
+        f"--lease={settings.namespace}/{CONTROLLER}",
+        f"--listen=0.0.0.0:{PORT}",
         f"--gang-scheduler={settings.gang_scheduler}",
     )
 
@@ -125,21 +127,5 @@ def _metrics_service(settings: Settings) -> dict[str, Any]:
             "ports": [
                 {"name": PORT_NAME, "port": PORT, "targetPort": PORT_NAME, "protocol": "TCP"}
             ],
-        },
-    }
-
-
-def _disruption_budget(settings: Settings) -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": _metadata(settings, CONTROLLER),
-        "spec": {
-            # Not `minAvailable: 1`, with which the node of a single controller could never
-            # be drained.
-            "maxUnavailable": 1,
-            # Nor should a controller that doesn't start keep a node from being drained.
-            "unhealthyPodEvictionPolicy": "AlwaysAllow",
-            "selector": {"matchLabels": dict(SELECTOR)},
         },
     }

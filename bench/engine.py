@@ -1,0 +1,272 @@
+"""The controller beside Kubernetes' own Job controller, on one API server, in one run.
+
+python bench/engine.py [--sizes 100,1000,5000] [--jobs 1000]
+
+For each size one job of that many replicas, by Jobyard (GenericJob) and by the built-in
+controller (an Indexed Job, its client limits lifted), in turn: seconds from creating the job
+until all its pods are made, CPU seconds and memory of the controller's process, and requests
+to the API server meanwhile. Then many jobs of four replicas, all created at once and run to
+their end by fake nodes. It starts a control plane of its own (`make kube` gets the programs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
+
+from rig.binaries import find_binaries  # noqa: E402
+from rig.api import ApiCaller  # noqa: E402
+from rig.control_plane import Parts, running  # noqa: E402
+from rig.jobyard_controller import running_controller  # noqa: E402
+from rig.kubelet import FakeKubelet  # noqa: E402
+from rig.plane import ControlPlane  # noqa: E402
+from rig.pod_life import Life  # noqa: E402
+
+from jobyard.api.crd import crd  # noqa: E402
+from jobyard.api.kinds import KINDS  # noqa: E402
+
+DEADLINE_SECONDS = 600
+OURS, THEIRS = "jobyard", "built-in"
+TICKS = os.sysconf("SC_CLK_TCK")
+CONTAINER = {"name": "main", "image": "busybox", "command": ["true"]}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run took."""
+
+    seconds: float
+    cpu_seconds: float
+    memory_mb: float
+    requests: int
+    status_writes: int
+
+
+def ours(name: str, replicas: int) -> tuple[str, dict[str, Any]]:
+    return "/apis/batch.tensorstack.dev/v1beta1/namespaces/{}/genericjobs", {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "GenericJob",
+        "metadata": {"name": name},
+        "spec": {
+            "replicaSpecs": [
+                {
+                    "type": "worker",
+                    "replicas": replicas,
+                    "template": {"spec": {"containers": [CONTAINER]}},
+                }
+            ]
+        },
+    }
+
+
+def theirs(name: str, replicas: int) -> tuple[str, dict[str, Any]]:
+    return "/apis/batch/v1/namespaces/{}/jobs", {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": replicas,
+            "parallelism": replicas,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}},
+        },
+    }
+
+
+MAKERS: dict[str, Callable[[str, int], tuple[str, dict[str, Any]]]] = {OURS: ours, THEIRS: theirs}
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mb(pid: int) -> float:
+    text = Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", text)
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+async def request_counts(api: ApiCaller) -> tuple[int, int]:
+    """All requests so far but watches, and writes of a status of jobs."""
+    text = (await api.request("GET", "/metrics")).text
+    total = writes = 0
+    for line in text.splitlines():
+        if not line.startswith("apiserver_request_total{") or 'verb="WATCH"' in line:
+            continue
+        count = int(float(line.rpartition(" ")[2]))
+        total += count
+        is_job = 'resource="genericjobs"' in line or 'resource="jobs"' in line
+        if 'subresource="status"' in line and is_job:
+            writes += count
+    return total, writes
+
+
+async def pods_made(api: ApiCaller, namespace: str, wanted: int) -> None:
+    """Until so many pods have been there in the namespace."""
+    seen: set[str] = set()
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    watch = api.watch(path, deadline_seconds=DEADLINE_SECONDS)
+    async with contextlib.aclosing(watch) as events:
+        async for event in events:
+            if event["type"] == "ADDED":
+                seen.add(event["object"]["metadata"]["name"])
+            if len(seen) >= wanted:
+                return
+
+
+async def jobs_ended(api: ApiCaller, path: str, wanted: int) -> None:
+    ended: set[str] = set()
+    watch = api.watch(path, deadline_seconds=DEADLINE_SECONDS)
+    async with contextlib.aclosing(watch) as events:
+        async for event in events:
+            status = event["object"].get("status", {})
+            if status.get("phase") == "Succeeded" or status.get("completionTime"):
+                ended.add(event["object"]["metadata"]["name"])
+            if len(ended) >= wanted:
+                return
+
+
+async def namespace_made(api: ApiCaller, name: str) -> str:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    answer = await api.request("POST", "/api/v1/namespaces", body=body)
+    assert answer.status == 201, answer.text
+    account = f"/api/v1/namespaces/{name}/serviceaccounts"
+    async with contextlib.aclosing(api.watch(account)) as events:
+        async for event in events:
+            if event["object"]["metadata"]["name"] == "default":
+                break
+    return name
+
+
+@contextlib.asynccontextmanager
+async def controller(
+    who: str, plane: ControlPlane, namespace: str, their_pid: int
+) -> AsyncIterator[int]:
+    """The process to be measured: a fresh controller of ours, or theirs, which runs anyway."""
+    if who == THEIRS:
+        yield their_pid
+        return
+    async with running_controller(plane.kubeconfig, namespace) as process:
+        yield process.process.pid
+
+
+async def measured(
+    api: ApiCaller, pid: int, act: Callable[[], Awaitable[None]]
+) -> Cost:
+    requests, writes = await request_counts(api)
+    cpu, begun = cpu_seconds(pid), time.perf_counter()
+    await act()
+    seconds = time.perf_counter() - begun
+    later, later_writes = await request_counts(api)
+    return Cost(
+        seconds,
+        cpu_seconds(pid) - cpu,
+        memory_mb(pid),
+        later - requests,
+        later_writes - writes,
+    )
+
+
+async def one_large_job(
+    who: str, plane: ControlPlane, api: ApiCaller, size: int, their_pid: int
+) -> Cost:
+    namespace = await namespace_made(api, f"large-{size}-{who}-{time.monotonic_ns()}")
+    path, body = MAKERS[who]("large", size)
+    async with controller(who, plane, namespace, their_pid) as pid:
+
+        async def act() -> None:
+            answer = await api.request("POST", path.format(namespace), body=body)
+            assert answer.status == 201, answer.text
+            await pods_made(api, namespace, size)
+
+        return await measured(api, pid, act)
+
+
+async def many_small_jobs(
+    who: str, plane: ControlPlane, api: ApiCaller, count: int, their_pid: int
+) -> Cost:
+    namespace = await namespace_made(api, f"many-{count}-{who}")
+    made = [MAKERS[who](f"small-{n}", 4) for n in range(count)]
+    path = made[0][0].format(namespace)
+    async with (
+        controller(who, plane, namespace, their_pid) as pid,
+        FakeKubelet(plane, namespace=namespace, script=lambda _: Life(run_seconds=0.0)),
+    ):
+
+        async def act() -> None:
+            slots = asyncio.Semaphore(32)
+
+            async def post(body: dict[str, Any]) -> None:
+                async with slots:
+                    answer = await api.request("POST", path, body=body)
+                    assert answer.status == 201, answer.text
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(jobs_ended(api, path, count))
+                for _, body in made:
+                    group.create_task(post(body))
+
+        return await measured(api, pid, act)
+
+
+def told(title: str, costs: dict[str, Cost]) -> None:
+    print(f"\n{title}")
+    print(f"  {'':10} {'seconds':>8} {'CPU s':>7} {'MB':>6} {'requests':>9} {'status writes':>14}")
+    for who, cost in costs.items():
+        print(
+            f"  {who:10} {cost.seconds:8.2f} {cost.cpu_seconds:7.2f} {cost.memory_mb:6.0f}"
+            f" {cost.requests:9} {cost.status_writes:14}"
+        )
+    if len(costs) == 2:
+        print(f"  ratio of seconds: {costs[OURS].seconds / costs[THEIRS].seconds:.2f}")
+
+
+async def main(sizes: list[int], jobs: int) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(find_binaries(sys.stderr.write), Path(folder) / "plane", Parts()) as (plane, components),
+    ):
+        (their_pid,) = (c.process.pid for c in components if "controller-manager" in c.name)
+        async with ApiCaller(plane) as api:
+            for kind in KINDS:
+                path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+                answer = await api.request("POST", path, body=json.loads(json.dumps(crd(kind))))
+                assert answer.status == 201, answer.text
+            large: dict[int, Cost] = {}
+            for size in sizes:
+                costs = {
+                    who: await one_large_job(who, plane, api, size, their_pid)
+                    for who in (OURS, THEIRS)
+                }
+                large[size] = costs[OURS]
+                told(f"one job of {size} replicas: create to all pods made", costs)
+            if jobs:
+                costs = {
+                    who: await many_small_jobs(who, plane, api, jobs, their_pid)
+                    for who in (OURS, THEIRS)
+                }
+                told(f"{jobs} jobs of 4 replicas, created at once, to the end", costs)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="100,1000,5000")
+    parser.add_argument("--jobs", type=int, default=1000)
+    chosen = parser.parse_args()
+    asyncio.run(main([int(size) for size in chosen.sizes.split(",") if size], chosen.jobs))
