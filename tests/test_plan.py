@@ -77,6 +77,7 @@ def names(description: Description) -> list[str]:
                 "beam-flink-flinkcluster-jobmanager-0",
                 "beam-flink-flinkcluster-taskmanager-0",
                 "beam-flink-flinkcluster-taskmanager-1",
+                "beam-flink-batchjob-0",
             ],
         ),
     ],

@@ -59,6 +59,10 @@ class Site:
         return f"http://127.0.0.1:{self.etcd_port}"
 
     @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
+    @property
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
 
@@ -127,6 +131,7 @@ def running(
             key=site.credentials.admin_key,
             kubectl=binaries / "kubectl",
             has_controllers=parts.controllers,
+            audit_log=site.audit_log,
         )
         yield plane, tuple(starter.components)
 
@@ -208,9 +213,30 @@ def apiserver_command(site: Site, parts: Parts) -> tuple[str, ...]:
         "--max-requests-inflight=0",
         "--max-mutating-requests-inflight=0",
         "--enable-priority-and-fairness=false",
+        # Off by default, but on in some distributions: who sets an owner that blocks deletion
+        # must be allowed to touch the owner's finalizers.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        f"--audit-policy-file={_audit_policy(site)}",
+        f"--audit-log-path={site.audit_log}",
         # With no controller to make service accounts, no pod would be admitted at all.
         *(() if parts.controllers else ("--disable-admission-plugins=ServiceAccount",)),
     )
+
+
+def _audit_policy(site: Site) -> Path:
+    """Notes down what service accounts ask for: tests compare that with what they may."""
+    rules = [
+        {
+            "level": "Metadata",
+            "userGroups": ["system:serviceaccounts"],
+            "omitStages": ["RequestReceived"],
+        },
+        {"level": "None"},
+    ]
+    path = site.folder / "audit-policy.json"
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+    path.write_text(json.dumps(policy))
+    return path
 
 
 def controller_manager_command(site: Site) -> tuple[str, ...]:

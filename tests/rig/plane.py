@@ -25,6 +25,8 @@ class ControlPlane:
     kubectl: Path
     # Whether a kube-controller-manager runs: garbage collection, service accounts, Jobs.
     has_controllers: bool
+    # Where the server notes what service accounts ask for; a cluster brought along has none.
+    audit_log: Path | None = None
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -57,4 +59,5 @@ def load(path: Path) -> ControlPlane:
         key=Path(fields["key"]),
         kubectl=Path(fields["kubectl"]),
         has_controllers=fields["has_controllers"],
+        audit_log=Path(fields["audit_log"]) if fields["audit_log"] else None,
     )

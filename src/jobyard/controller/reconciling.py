@@ -17,6 +17,7 @@ from jobyard.api.status import JobStatus
 from jobyard.client.request import (
     EVENTS,
     NODES,
+    PODS,
     SECRETS,
     Answer,
     Propagation,
@@ -33,9 +34,12 @@ from jobyard.controller.notes import Note, Notes
 from jobyard.controller.objects import MakeKeys, event_object, status_patch, with_keys
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.world import JOB_KINDS, World
+from jobyard.plan.beam.job_page import page_url, question
 from jobyard.plan.deciding import decide
-from jobyard.plan.decision import Delete, Observed, Plan
+from jobyard.plan.decision import Delete, Event, Observed, Plan
 from jobyard.plan.ssh import keys_name
+from jobyard.plan.taskset.deciding import decide_taskset
+from jobyard.plan.telling import CREATED_PODS
 
 # Carries requests out, all of them or as far as they go; an outcome of None was not sent or
 # had no answer.
@@ -43,6 +47,7 @@ Perform = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome]]]
 
 # Supporting objects, then probes, then the rest: more rounds mean that nothing moves.
 _ROUNDS_MAX = 4
+_NOT_STARTED = ("Pending", "Initializing", "Waiting")
 
 
 class Next(StrEnum):
@@ -63,6 +68,8 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
     look_again_at: float | None = None
     pods_created: int = 0
     restarts: int = 0
+    # Seconds from its creation until all of it ran, when that has just come.
+    started_after: float | None = None
     has_written: bool = False
     problem: str = ""
 
@@ -105,8 +112,6 @@ class Reconciler:
 
     def _decide(self, record: JobRecord, seen: Observed) -> Plan:
         if record.kind.name == "TaskSet":
-            from jobyard.plan.taskset.deciding import decide_taskset
-
             return decide_taskset(seen, self._now(), record.job.spec)
         type_ = self._types[record.kind.name]
         assert issubclass(type_, JobStatus | BeamJobStatus)
@@ -133,12 +138,18 @@ class Reconciler:
         is_well = not has_failed
         if plan.deletes:
             is_well = await self._delete(record, plan.deletes) and is_well
-        made = 0
+        made, events = 0, plan.events
         if plan.pods:
-            is_well = await creating.make(plan.pods) and is_well
-            made = creating.made
-        if plan.events:
-            await self._tell(record, plan, now)
+            before = creating.made
+            are_there = await creating.make(plan.pods)
+            made, is_well = creating.made - before, is_well and are_there
+            if not are_there:
+                # Not what was planned; the pass that makes the rest tells of it.
+                events = tuple(each for each in events if each.reason != CREATED_PODS)
+        if events:
+            await self._tell(record, events, now)
+        if plan.asks_for_job_url:
+            await self._ask_for_page(record)
         if plan.nodes_to_ask:
             await self._ask_nodes(record, plan.nodes_to_ask)
         if plan.ends_job:
@@ -148,6 +159,7 @@ class Reconciler:
             look_again_at=plan.look_again_at,
             pods_created=made,
             restarts=max(0, restarts),
+            started_after=_started_after(record, plan, now),
             has_written=plan.status is not None,
         )
 
@@ -180,9 +192,9 @@ class Reconciler:
             if pod.is_terminating:
                 self._world.pods.absorb(pod)
 
-    async def _tell(self, record: JobRecord, plan: Plan, now: float) -> None:
+    async def _tell(self, record: JobRecord, events: Sequence[Event], now: float) -> None:
         """Events are told at most once; nothing depends on them."""
-        objects = [event_object(record, event, now) for event in plan.events]
+        objects = [event_object(record, event, now) for event in events]
         await self._perform([create(EVENTS, record.namespace, each) for each in objects])
 
     async def _ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> None:
@@ -194,6 +206,15 @@ class Reconciler:
         ]
         note = self._notes.of(record)
         note.lost_nodes = (note.lost_nodes - frozenset(nodes)) | frozenset(lost)
+
+    async def _ask_for_page(self, record: JobRecord) -> None:
+        """Nothing depends on the answer but a link in the status."""
+        note, description = self._notes.of(record), self._notes.lowered(record).description
+        asked = question(description)
+        path = PODS.item(record.namespace, f"{asked.pod}:{asked.port}", f"proxy/{asked.path}")
+        (outcome,) = await self._perform([Request(method="GET", path=path)])
+        is_ok = outcome is not None and outcome.is_ok
+        note.job_url = page_url(description, outcome.body if outcome and is_ok else None)
 
     async def _end(self, record: JobRecord) -> bool:
         request = delete(
@@ -220,6 +241,12 @@ class Reconciler:
             found = self._world.decode_child["Secret"](outcome.body)
             if found.job_uid == record.uid:
                 note.secrets[name] = found.child
+
+
+def _started_after(record: JobRecord, plan: Plan, now: float) -> float | None:
+    after = getattr(plan.status, "state", None) or getattr(plan.status, "phase", None)
+    is_new = record.phase in _NOT_STARTED and after == "Running"
+    return now - record.created_at if is_new else None
 
 
 def _restarts(status: object) -> int:

@@ -155,6 +155,8 @@ class Controller:
             _log.error("%s can't be read: %s", key, passed.problem)
         self._metrics.created_pods(key.kind, passed.pods_created)
         self._metrics.restarted(key.kind, passed.restarts)
+        if passed.started_after is not None:
+            self._metrics.started(key.kind, passed.started_after)
         if passed.next is Next.GONE:
             self._queue.done(key)
             self._queue.forget(key)

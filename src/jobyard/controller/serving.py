@@ -81,9 +81,7 @@ class Serving:
     def _refusal(self, error: OSError | OverflowError) -> str:
         number = error.errno if isinstance(error, OSError) else None
         why = os.strerror(number).lower() if number and number > 0 else "not an address of ours"
-        return (
-            f"metrics and health at {self._host}:{self.port}: {why}; choose another --listen"
-        )
+        return f"metrics and health at {self._host}:{self.port}: {why}; choose another --listen"
 
 
 def _checked(check: Check, excuse: str) -> _Answering:

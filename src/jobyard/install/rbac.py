@@ -35,7 +35,7 @@ CLUSTER: Final[tuple[Permission, ...]] = (
     Permission(
         Group.BATCH,
         _plurals(Group.BATCH),
-        ("get", "list", "watch", "delete"),
+        ("list", "watch", "delete"),
         "follows the jobs; deletes one whose `ttlSecondsAfterFinished` has passed",
     ),
     Permission(Group.BATCH, _plurals(Group.BATCH, "/status"), ("patch",), "writes their status"),
@@ -46,9 +46,7 @@ CLUSTER: Final[tuple[Permission, ...]] = (
         "makes objects that block the deletion of the job that owns them, where the admission"
         " plugin OwnerReferencesPermissionEnforcement asks for this",
     ),
-    Permission(
-        Group.OCTOPUS, _plurals(Group.OCTOPUS), ("get", "list", "watch"), "follows the TaskSets"
-    ),
+    Permission(Group.OCTOPUS, _plurals(Group.OCTOPUS), ("list", "watch"), "follows the TaskSets"),
     Permission(
         Group.OCTOPUS, _plurals(Group.OCTOPUS, "/status"), ("patch",), "writes their status"
     ),

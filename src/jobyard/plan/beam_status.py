@@ -51,7 +51,7 @@ def as_job_status(beam: BeamJobStatus) -> JobStatus:
     conditions: tuple[Condition, ...] = ()
     if cluster is not None:
         conditions = (
-            _condition(ConditionType.INITIALIZED, _initialized(cluster), cluster),
+            _condition(ConditionType.INITIALIZED, _initialized(beam, cluster), cluster),
             _condition(ConditionType.RUNNING, cluster.status, cluster),
         )
     phase = _BACK.get(beam.phase) if beam.phase is not None else None
@@ -68,7 +68,10 @@ def _condition(type_: ConditionType, status: Truth, cluster: BeamCondition) -> C
     )
 
 
-def _initialized(cluster: BeamCondition) -> Truth:
+def _initialized(beam: BeamJobStatus, cluster: BeamCondition) -> Truth:
+    if beam.start_time:
+        # A conflict found later is the cluster's, and takes nothing back.
+        return Truth.TRUE
     if cluster.status is Truth.UNKNOWN:
         return Truth.UNKNOWN
     return Truth.FALSE if cluster.reason in (NAME_TAKEN, INVALID_TEMPLATE) else Truth.TRUE
@@ -110,7 +113,7 @@ def _conditions(
     out = []
     for type_, truth, reason, message in (
         (BeamConditionType.CLUSTER_RUNNING, *_cluster(status, rows)),
-        (BeamConditionType.JOB_RUNNING, *_job(status, rows)),
+        (BeamConditionType.JOB_RUNNING, *(_final(stored) or _job(status, rows))),
     ):
         before, moment = since.get(type_, (None, None))
         out.append(
@@ -125,6 +128,15 @@ def _conditions(
     return tuple(out)
 
 
+def _final(stored: BeamJobStatus) -> tuple[Truth, str, str] | None:
+    """How the job ended, once that was said."""
+    if stored.phase not in (BeamPhase.SUCCEEDED, BeamPhase.FAILED):
+        return None
+    wanted = BeamConditionType.JOB_RUNNING
+    found = next((c for c in stored.conditions if c.type is wanted), None)
+    return (found.status, found.reason, found.message) if found is not None else None
+
+
 def _cluster(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str, str]:
     initialized = condition(status.conditions, ConditionType.INITIALIZED)
     running = condition(status.conditions, ConditionType.RUNNING)
@@ -137,6 +149,8 @@ def _cluster(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str
     ]
     if phases and all(phase is ReplicaPhase.RUNNING for phase in phases):
         return Truth.TRUE, "-", "All pods of the cluster are running normally."
+    if status.phase in (Phase.SUCCEEDED, Phase.FAILED):
+        return Truth.FALSE, status.phase.value, "The job has ended."
     return Truth.FALSE, running.reason, running.message
 
 

@@ -18,7 +18,12 @@ def clean_up(seen: Observed) -> Iterator[Delete]:
     policies = {role.type: role.clean_up for role in seen.description.roles}
     if all(policy is CleanUpPolicy.NONE for policy in policies.values()):
         return
-    replicas = [pod for pod in seen.pods if pod.role]
+    # In order of the replicas: people are told whose pods go.
+    order = [role.type for role in seen.description.roles]
+    replicas = sorted(
+        (pod for pod in seen.pods if pod.role),
+        key=lambda pod: (order.index(pod.role) if pod.role in order else len(order), pod.rank),
+    )
     going = [pod for pod in replicas if _goes(pod, policies.get(pod.role, CleanUpPolicy.ALL))]
     for pod in going:
         if not pod.is_terminating:

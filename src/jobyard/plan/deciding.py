@@ -18,7 +18,7 @@ from jobyard.plan.advice import advice
 from jobyard.plan.beam_status import as_beam_status, as_job_status
 from jobyard.plan.conditions import DEBUG, condition
 from jobyard.plan.deadline import clock_of, deadline_at, deadline_passed
-from jobyard.plan.decision import Event, EventType, Observed, Plan, earliest
+from jobyard.plan.decision import Event, EventType, Observed, Plan, child_key, earliest
 from jobyard.plan.description import JSON
 from jobyard.plan.equipment import Equipment, equipment
 from jobyard.plan.finishing import after_the_end, ending
@@ -26,10 +26,12 @@ from jobyard.plan.initialization import Initialization, initialization, obstruct
 from jobyard.plan.job_status import Verdict, job_status, of_type, unscheduled_at
 from jobyard.plan.modes import is_debugging, wants_pause
 from jobyard.plan.movement import (
+    ASK_AGAIN_SECONDS,
     Movement,
     broken_by,
     coming,
     everything_goes,
+    explains_failure,
     going,
     overdue,
     together,
@@ -48,10 +50,11 @@ from jobyard.plan.standing import (
     standings_of,
     without_ends,
 )
-from jobyard.plan.telling import changes, created, ends
+from jobyard.plan.telling import CREATED_PODS, changes, created, ends
 from jobyard.schema.finding import dotted
 
 _OVER = (Phase.SUCCEEDED, Phase.FAILED)
+_ON_THE_WAY_OUT = (State.LEAVING, State.OUTDATED)
 
 
 def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStatus]) -> Plan:
@@ -66,8 +69,9 @@ def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStat
         plan, status = _while_it_lives(seen, stored, now)
     final = _in_own_type(seen, status, status_type)
     if final == seen.status:
-        # Nothing new: events tell what changed, so there are none either.
-        return msgspec.structs.replace(plan, status=None, events=())
+        # Events tell what changed: of nothing new there are none, but of pods made now.
+        made = tuple(event for event in plan.events if event.reason == CREATED_PODS)
+        return msgspec.structs.replace(plan, status=None, events=made)
     return msgspec.structs.replace(plan, status=final)
 
 
@@ -114,6 +118,8 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     began = started_at(stored, standings)
     clock = clock_of(stored, began)
     end = None if is_debug else outcome(description.ending, standings)
+    if end is not None and end.phase is Phase.FAILED and description.is_rigid:
+        end = None if explains_failure(standings) else end
     due = deadline_at(description.active_deadline_seconds, clock)
     if end is None and due is not None and due <= now:
         assert description.active_deadline_seconds is not None
@@ -140,15 +146,21 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         pause_count=pause_count,
     )
     status = job_status(seen, stored, standings, verdict, now)
+    pods = tuple(_pod(seen, standing, pause_count) for standing in movement.comes)
     plan = Plan(
         supporting=gear.creates,
         probes=tuple(_probes(seen, init)),
         deletes=(*gear.deletes, *movement.deletes),
-        pods=tuple(_pod(seen, standing, pause_count) for standing in movement.comes),
-        events=tuple(_events(seen, stored, status, standings, movement)),
+        pods=pods,
+        events=tuple(_events(seen, stored, status, standings, pods)),
         nodes_to_ask=movement.nodes_to_ask,
         asks_for_job_url=_asks_for_url(seen, standings),
-        look_again_at=earliest(movement.look_again_at, due, unscheduled_at(standings, now)),
+        look_again_at=earliest(
+            movement.look_again_at,
+            due,
+            unscheduled_at(standings, now),
+            now + ASK_AGAIN_SECONDS if _asks_for_url(seen, standings) else None,
+        ),
     )
     return plan, status
 
@@ -177,7 +189,9 @@ def _movement(
     is_rigid = seen.description.is_rigid and not is_debugging(seen.description.run_mode)
     is_broken = is_rigid and broken_by(standings) is not None
     goes = going(standings, now, all_go=is_broken)
-    is_waiting = is_rigid and (is_broken or any(s.state is State.LEAVING for s in standings))
+    is_waiting = is_rigid and (
+        (is_broken and bool(replicas)) or any(s.state in _ON_THE_WAY_OUT for s in standings)
+    )
     was_paused = stored is not None and stored.phase is Phase.PAUSED
     has_old = was_paused and any(pod.is_terminating for pod in replicas)
     comes = Movement()
@@ -228,27 +242,35 @@ def _events(
     stored: JobStatus | None,
     status: JobStatus,
     standings: Sequence[Standing],
-    movement: Movement,
+    pods: Sequence[JSON],
 ) -> Iterator[Event]:
     if stored is None:
         for finding in advice(seen.description):
             text = f"{dotted(finding.path)}: {finding.text}"
             yield Event("Warning", text, EventType.WARNING)
     yield from changes(stored, status, None)
-    if not is_debugging(seen.description.run_mode):
-        yield from ends(seen.description, standings)
-        broken = broken_by(standings) if seen.description.is_rigid else None
-        if broken is not None and movement.condemned:
+    mode = seen.description.run_mode
+    if not is_debugging(mode):
+        is_rigid = seen.description.is_rigid and not wants_pause(mode)
+        broken = broken_by(standings) if is_rigid else None
+        # Those that failed for want of the lost one are told of with it.
+        told = [s for s in standings if broken is None or s.state is State.LOST]
+        used = (stored.restarts or 0) if stored is not None else 0
+        yield from ends(seen.description, told, used)
+        if broken is not None:
             yield Event(
                 "GangRemade",
                 f"{broken.short_name} was taken away: all pods are made anew together, without"
                 " using up restarts.",
                 EventType.WARNING,
             )
-    yield from created([standing.name for standing in movement.comes])
+    # What was refused the last time is tried again, and told of once it is there.
+    yield from created([key[1] for key in map(child_key, pods) if key not in seen.obstacles])
 
 
 def _asks_for_url(seen: Observed, standings: Sequence[Standing]) -> bool:
-    return not seen.job_url and any(
+    """Once the program runs, until its cluster knows it."""
+    is_known = "/job/" in seen.job_url or "appId=" in seen.job_url
+    return not is_known and any(
         s.role.waits_for_others and s.state is State.RUNNING for s in standings
     )

@@ -126,7 +126,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Nothing to do but perhaps to look again."""
-        return msgspec.structs.replace(self, look_again_at=None, nodes_to_ask=()) == Plan()
+        idle = msgspec.structs.replace(
+            self, look_again_at=None, nodes_to_ask=(), asks_for_job_url=False
+        )
+        return idle == Plan()
 
 
 def earliest(*moments: float | None) -> float | None:

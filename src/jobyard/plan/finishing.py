@@ -7,6 +7,8 @@ to live is over.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from jobyard.api.status import ConditionType, JobStatus
@@ -16,7 +18,7 @@ from jobyard.plan.deadline import clock_of
 from jobyard.plan.decision import Delete, Event, Observed, Plan, earliest
 from jobyard.plan.equipment import equipment
 from jobyard.plan.job_status import Verdict, job_status, tasks_of
-from jobyard.plan.movement import overdue
+from jobyard.plan.movement import delete_of, overdue
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.phases import started_at
 from jobyard.plan.rows import aggregate_of, fitting
@@ -46,15 +48,27 @@ def ending(
         pause_count=(stored.pause_count or 0) if stored is not None else 0,
     )
     status = job_status(seen, stored, settled, verdict, now)
-    ttl = seen.description.ttl_seconds_after_finished
-    deletes = tuple(clean_up(seen))
+    deletes = tuple(_goes_at_end(seen, standings))
     events = (
-        *ends(seen.description, settled),
+        *ends(seen.description, settled, status.restarts or 0),
         *changes(stored, status, end),
         *_cleaned(deletes),
     )
-    again = None if ttl is None else now + ttl
+    again = expires_at(status.completion_time, seen.description.ttl_seconds_after_finished)
     return Plan(events=events, deletes=deletes, look_again_at=again), status
+
+
+def _goes_at_end(seen: Observed, standings: tuple[Standing, ...]) -> Iterator[Delete]:
+    """What is cleaned up, and sidecars that go on beside an ended main container."""
+    cleaned = list(clean_up(seen))
+    yield from cleaned
+    known = {delete.uid for delete in cleaned}
+    for standing in standings:
+        pod = standing.pod
+        if pod is None or not standing.has_ended or pod.uid in known:
+            continue
+        if not pod.has_finished and not pod.is_terminating:
+            yield delete_of(pod)
 
 
 def _settled(standing: Standing) -> Standing:
@@ -103,7 +117,7 @@ def after_the_end(
     late = overdue([pod for pod in seen.pods if pod.role], seen.lost_nodes, now)
     plan = Plan(
         supporting=gear.creates,
-        deletes=(*gear.deletes, *clean_up(seen), *late.deletes),
+        deletes=(*gear.deletes, *_goes_at_end(seen, standings), *late.deletes),
         nodes_to_ask=late.nodes_to_ask,
         look_again_at=earliest(expires, late.look_again_at),
     )

@@ -41,10 +41,11 @@ def initialization(
 ) -> Initialization:
     before = condition(stored, ConditionType.INITIALIZED)
     was_done = before is not None and before.status is Truth.TRUE
+    if seen.description.faults:
+        # Before all else: a spec changed in a pause can have them too.
+        return Initialization(Holding(NO, BAD_VARIABLE, _told(seen.description.faults)))
     if was_done and has_started:
         return Initialization(_said(before))
-    if seen.description.faults:
-        return Initialization(Holding(NO, BAD_VARIABLE, _told(seen.description.faults)))
     blocking = _blocking(seen)
     if blocking is not None:
         return Initialization(Holding(NO, blocking.reason, blocking.message), needs_probes=True)

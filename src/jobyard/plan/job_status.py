@@ -27,7 +27,7 @@ from jobyard.plan.conditions import (
     running_text,
 )
 from jobyard.plan.deadline import Clock
-from jobyard.plan.decision import NAME_TAKEN, Observed
+from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed
 from jobyard.plan.description import Description
 from jobyard.plan.modes import is_debugging
 from jobyard.plan.moments import text_of
@@ -64,7 +64,11 @@ def job_status(
     description = seen.description
     before = stored or JobStatus()
     tasks = tasks_of(description, standings, verdict, before)
-    ready = sum(s.pod is not None and s.pod.is_ready and s.is_live for s in standings)
+    # What is to go is neither ready any more nor gone yet.
+    ready = sum(
+        s.pod is not None and s.pod.is_ready and s.is_live and s.pod.name not in verdict.condemned
+        for s in standings
+    )
     newly = sum(s.is_newly_counted for s in standings)
     counted = before.restarts if before.restarts is not None else _earlier(standings)
     is_pausing = verdict.phase is Phase.PAUSED and before.phase is not Phase.PAUSED
@@ -151,15 +155,15 @@ def _running(
     seen: Observed, standings: Sequence[Standing], verdict: Verdict, now: float
 ) -> Holding:
     is_running = verdict.phase is Phase.RUNNING
-    reason = "-"
-    if is_debugging(seen.description.run_mode):
-        reason = DEBUG
-    elif not is_running:
-        reason = _reason(seen, standings, now)
+    is_debug = is_debugging(seen.description.run_mode)
+    reason = DEBUG if is_debug else "-"
     if verdict.phase is Phase.PAUSED:
         return Holding(NO, reason, "The job is paused.")
     if verdict.initialized.status is NO:
         return Holding(NO, reason, "The job could not be initialized.")
+    if not is_debug:
+        # Also while others run: a replica that can't come is worth a word.
+        reason = _reason(seen, standings, now)
     text = running_text(standings, seen.obstacles)
     schedulers = _idle_schedulers(standings, now)
     if reason == UNSCHEDULED and schedulers:
@@ -168,8 +172,10 @@ def _running(
 
 
 def _reason(seen: Observed, standings: Sequence[Standing], now: float) -> str:
-    if any(obstacle.reason == NAME_TAKEN for obstacle in seen.obstacles.values()):
-        return NAME_TAKEN
+    found = {obstacle.reason for obstacle in seen.obstacles.values()}
+    for reason in (NAME_TAKEN, INVALID_TEMPLATE):
+        if reason in found:
+            return reason
     return UNSCHEDULED if any(_is_unscheduled(s, now) for s in standings) else "-"
 
 

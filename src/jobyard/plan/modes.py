@@ -7,6 +7,7 @@ from typing import Any
 from jobyard.api.run_mode import DebugReplica, ResumeReplica, RunMode
 from jobyard.plan.description import Description, Role, Start
 
+_DEBUG = "debug"
 # What would end or restart a container that only sleeps.
 _DROPPED_IN_DEBUG = ("args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
@@ -21,10 +22,15 @@ def wants_pause(mode: RunMode | None) -> bool:
 
 def revision(description: Description, role: Role, rank: int) -> str:
     """What a pod was made for, beyond its template; a pod of another revision is replaced."""
-    words = ["debug"] if is_debugging(description.run_mode) else []
+    words = [_DEBUG] if is_debugging(description.run_mode) else []
     if description.remakes_first and rank == 0 and role.type == description.roles[0].type:
         words.append(f"of-{description.replicas}")
     return ".".join(words)
+
+
+def made_for_debug(made_for: str) -> bool:
+    """Whether a pod of this revision runs a debug command."""
+    return _DEBUG in made_for.split(".")
 
 
 def debug_override(mode: RunMode | None, role: Role) -> DebugReplica | None:

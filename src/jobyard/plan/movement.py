@@ -46,6 +46,24 @@ def _is_lost(standing: Standing) -> bool:
     return standing.state is State.MISSING and was_there and bool(standing.memory.uid)
 
 
+def explains_failure(standings: Sequence[Standing]) -> bool:
+    """Whether a rigid gang lost a replica before the others failed: that is why they did."""
+    lost = [_lost_at(standing) for standing in standings if _is_lost(standing)]
+    return bool(lost) and all(
+        int(standing.end.finished_at) >= int(min(lost))
+        for standing in standings
+        if standing.has_failed_for_good and standing.end is not None
+    )
+
+
+def _lost_at(standing: Standing) -> float:
+    """When a replica was taken away; of one that is gone already nobody knows."""
+    if standing.end is not None:
+        return standing.end.finished_at
+    asked = standing.pod.deletion_asked_at if standing.pod is not None else None
+    return asked if asked is not None else 0.0
+
+
 def everything_goes(pods: Sequence[Pod]) -> Movement:
     """All replicas go, as in a pause; those on their way already are left alone."""
     return Movement(

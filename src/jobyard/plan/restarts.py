@@ -13,6 +13,7 @@ import msgspec
 
 from jobyard.api.replicas import RestartPolicy
 from jobyard.plan.description import Restart
+from jobyard.plan.moments import seconds_of
 from jobyard.plan.standing import End, Standing, State
 
 # Exit codes that ExitCode takes for the environment's fault: SIGINT, SIGKILL, SIGUSR1, SIGTERM.
@@ -56,7 +57,7 @@ def with_restarts(standings: Iterable[Standing], left: int | None) -> Iterator[S
 def _decided(standing: Standing, left: int | None) -> Standing:
     end = standing.end
     if end is None:
-        return standing
+        return _still_delayed(standing)
     if standing.state in (State.LOST, State.LEAVING):
         return _going(standing, end)
     if not standing.has_ended:
@@ -70,6 +71,15 @@ def _decided(standing: Standing, left: int | None) -> Standing:
         standing, restarts=standing.restarts + 1, is_newly_counted=True
     )
     return _due(counted, end, _in_a_row(standing, end))
+
+
+def _still_delayed(standing: Standing) -> Standing:
+    """Somebody may have deleted a failed pod before its delay was over: the delay stays."""
+    failure = standing.memory.failure
+    if standing.state is not State.MISSING or failure is None or failure.time is None:
+        return standing
+    delay = delay_seconds(standing.memory.failures_in_a_row)
+    return msgspec.structs.replace(standing, due_at=seconds_of(failure.time) + delay)
 
 
 def _going(standing: Standing, end: End) -> Standing:

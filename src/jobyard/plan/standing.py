@@ -21,7 +21,7 @@ from jobyard.api.status import (
     TaskStatus,
 )
 from jobyard.plan.description import Description, Role
-from jobyard.plan.modes import revision
+from jobyard.plan.modes import is_debugging, made_for_debug, revision
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import pod_name
 from jobyard.plan.pod_facts import Container, Pod, PodPhase
@@ -259,7 +259,10 @@ def _ended(pod: Pod, role: Role, main: Container) -> End:
 
 def _last_finish(pod: Pod) -> float:
     moments = [c.finished_at for c in (*pod.containers, *pod.init_containers)]
-    return max((moment for moment in moments if moment is not None), default=pod.created_at)
+    # A pod that was told to go before anything of it had started has no moments of its own.
+    asked = pod.deletion_asked_at
+    unknown = asked if asked is not None else pod.created_at
+    return max((moment for moment in moments if moment is not None), default=unknown)
 
 
 def standings_of(
@@ -274,17 +277,17 @@ def standings_of(
         for role in description.roles
         for is_first in (True, False)
     }
+    is_debug = is_debugging(description.run_mode)
     for role, rank, name in names:
         rows = memories.get(role.type, ())
         memory = rows[rank] if rank < len(rows) else NOTHING
         standing = standing_of(role, rank, name, pods.get((role.type, rank), ()), memory)
         pod = standing.pod
-        if (
-            pod is not None
-            and standing.state is not State.LEAVING
-            and pod.revision != wanted[role.type, rank == 0]
-        ):
-            standing = _with(standing, State.OUTDATED)
+        if pod is not None and pod.revision != wanted[role.type, rank == 0]:
+            # An end that counts still does, although other hosts are wanted by now.
+            counts = standing.has_ended and not is_debug and not made_for_debug(pod.revision)
+            if standing.state is not State.LEAVING and not counts:
+                standing = _with(standing, State.OUTDATED)
         if role.is_numbered:
             numbered = pod_name(description.identity.name, role, rank, (0, standing.restarts))
             standing = msgspec.structs.replace(standing, name=numbered)

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from jobyard.api.status import ConditionType, JobStatus, Phase, ReplicaPhase, Truth
 from jobyard.plan.conditions import UNSCHEDULED, condition, end_text
-from jobyard.plan.decision import Event, EventType
+from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Event, EventType
 from jobyard.plan.description import Description
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.restarts import delay_seconds
 from jobyard.plan.standing import Standing, State
 
+CREATED_PODS = "CreatedPods"
 _NAMED_MAX = 5
 _MESSAGE_LENGTH_MAX = 1000
 
@@ -28,16 +29,23 @@ def named(names: Sequence[str]) -> str:
 def created(names: Sequence[str]) -> Iterator[Event]:
     if names:
         pods = "1 pod" if len(names) == 1 else f"{len(names)} pods"
-        yield Event("CreatedPods", f"Made {pods}: {named(names)}.")
+        yield Event(CREATED_PODS, f"Made {pods}: {named(names)}.")
 
 
-def ends(description: Description, standings: Sequence[Standing]) -> Iterator[Event]:
-    """Replicas that failed, were taken away or start again, since the status was written."""
+def ends(description: Description, standings: Sequence[Standing], used: int) -> Iterator[Event]:
+    """Replicas that failed, were taken away or start again, since the status was written.
+
+    `used` is how many restarts the job had before.
+    """
+    numbers = {}
+    for standing in standings:
+        used += standing.is_newly_counted
+        numbers[standing.name] = used
     fresh = [s for s in standings if _is_news(s)]
     for standing in fresh[:_NAMED_MAX]:
         yield Event(
             "ReplicaLost" if standing.state is State.LOST else "ReplicaFailed",
-            _end_message(description, standing),
+            _end_message(description, standing, numbers[standing.name]),
             EventType.WARNING,
         )
     if len(fresh) > _NAMED_MAX:
@@ -57,7 +65,7 @@ def _is_news(standing: Standing) -> bool:
     return not is_told or standing.is_newly_counted
 
 
-def _end_message(description: Description, standing: Standing) -> str:
+def _end_message(description: Description, standing: Standing, used: int) -> str:
     said = standing.end.message.strip() if standing.end is not None else ""
     words = f": {said[-_MESSAGE_LENGTH_MAX // 2 :]}" if said else ""
     head = f"{standing.short_name}: {end_text(standing)}"
@@ -65,11 +73,13 @@ def _end_message(description: Description, standing: Standing) -> str:
         return f"{head}; taken away by the cluster, made anew without using up restarts{words}"
     if not standing.is_newly_counted:
         return f"{head}; not started again{words}"
-    limit = standing.role.restart.limit
-    limit = limit if limit is not None else description.backoff_limit
+    number, limit = standing.restarts, standing.role.restart.limit
+    if limit is None and description.backoff_limit is not None:
+        # The limit of all replicas together, so it is their restarts that are numbered.
+        number, limit = used, description.backoff_limit
     of = f" of {limit}" if limit is not None else ""
     wait = delay_seconds(standing.failures_in_a_row)
-    return f"{head}; restart {standing.restarts}{of} in {wait} s{words}"
+    return f"{head}; restart {number}{of} in {wait} s{words}"
 
 
 def changes(old: JobStatus | None, new: JobStatus, end: Outcome | None) -> Iterator[Event]:
@@ -84,7 +94,7 @@ def changes(old: JobStatus | None, new: JobStatus, end: Outcome | None) -> Itera
         yield Event("Resuming", f"The job goes on after pause {new.pause_count}.")
     if old is not None and old.replicas and old.replicas != new.replicas and end is None:
         yield Event("Scaled", f"From {old.replicas} to {new.replicas} replicas.")
-    yield from _unscheduled(old, new)
+    yield from _hindered(old, new)
     if end is not None:
         is_good = end.phase is Phase.SUCCEEDED
         type_ = EventType.NORMAL if is_good else EventType.WARNING
@@ -99,10 +109,10 @@ def _initialized(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
         yield Event(now.reason, now.message, EventType.WARNING)
 
 
-def _unscheduled(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
+def _hindered(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
     now = condition(new.conditions, ConditionType.RUNNING)
     before = condition(old.conditions, ConditionType.RUNNING) if old is not None else None
     assert now is not None
     is_new = before is None or before.reason != now.reason
-    if now.status is Truth.FALSE and is_new and now.reason in (UNSCHEDULED, "NameTaken"):
+    if is_new and now.reason in (UNSCHEDULED, NAME_TAKEN, INVALID_TEMPLATE):
         yield Event(now.reason, now.message, EventType.WARNING)

@@ -116,3 +116,8 @@ def _amount(resources: JSON | None, name: str, *places: str) -> Quantity | None:
         if name in given.get(place, {}):
             return Quantity.of(given[place][name])
     return None
+
+
+def in_order(properties: Mapping[str, str] | None) -> dict[str, str]:
+    """A map as an API server gives it back: it keeps no order, so neither does anything here."""
+    return dict(sorted((properties or {}).items()))

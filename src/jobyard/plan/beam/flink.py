@@ -17,6 +17,7 @@ from jobyard.plan.beam.cluster import (
     Cluster,
     Companion,
     cluster_role,
+    in_order,
     memory_limit_mebibytes,
     ports,
     ready_when,
@@ -94,7 +95,7 @@ def flink_cluster(spec: FlinkClusterSpec, master: str, companion: Companion) -> 
 
 
 def _job_manager(spec: FlinkClusterSpec, master: str) -> JSON:
-    given = spec.flink_properties or {}
+    given = in_order(spec.flink_properties)
     resources = spec.job_manager.resources
     settings = {
         **_shared(master),
@@ -118,7 +119,7 @@ def _job_manager(spec: FlinkClusterSpec, master: str) -> JSON:
 
 
 def _task_manager(spec: FlinkClusterSpec, master: str) -> JSON:
-    given = spec.flink_properties or {}
+    given = in_order(spec.flink_properties)
     resources = spec.task_manager.resources
     settings = {
         **_shared(master),

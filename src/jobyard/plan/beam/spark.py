@@ -17,6 +17,7 @@ from jobyard.plan.beam.cluster import (
     Cluster,
     Companion,
     cluster_role,
+    in_order,
     memory_limit_mebibytes,
     ports,
     ready_when,
@@ -46,7 +47,7 @@ exec "$spark" "$@"
 
 def spark_cluster(spec: SparkClusterSpec, master: str, companion: Companion) -> Cluster:
     """`master` is the master's host name."""
-    properties = spec.spark_properties or {}
+    properties = in_order(spec.spark_properties)
     return Cluster(
         roles=(
             cluster_role(MASTER, 1, _master(spec), (*_PLACE, "master"), without_program(companion)),
@@ -72,7 +73,7 @@ def spark_cluster(spec: SparkClusterSpec, master: str, companion: Companion) -> 
 
 
 def _master(spec: SparkClusterSpec) -> JSON:
-    settings = {"spark.master.rest.enabled": "true", **(spec.spark_properties or {})}
+    settings = {"spark.master.rest.enabled": "true", **in_order(spec.spark_properties)}
     address = ("--host", HOST, "--port", str(_PORT), "--webui-port", str(_MASTER_UI_PORT))
     arguments = ("org.apache.spark.deploy.master.Master", *address)
     container = _container("master", spec, arguments, ("SPARK_MASTER_OPTS", settings)) | {
@@ -91,7 +92,7 @@ def _worker(spec: SparkClusterSpec, master: str) -> JSON:
         *_offered(spec.worker),
         f"spark://{master}:{_PORT}",
     )
-    settings = spec.spark_properties or {}
+    settings = in_order(spec.spark_properties)
     container = _container("worker", spec, arguments, ("SPARK_WORKER_OPTS", settings)) | {
         "ports": ports(ui=_WORKER_UI_PORT),
         "readinessProbe": ready_when(httpGet={"path": "/", "port": _WORKER_UI_PORT}),

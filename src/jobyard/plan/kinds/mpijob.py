@@ -88,6 +88,6 @@ def _start(config: MPIConfig, ssh: MPISsh, identity: Identity, role: Role, _rank
 
 
 def _mpirun(config: MPIConfig) -> tuple[str, ...]:
-    mca = tuple(word for pair in (config.mca or {}).items() for word in ("-mca", *pair))
+    mca = tuple(word for pair in sorted((config.mca or {}).items()) for word in ("-mca", *pair))
     program = (f"{config.home}/bin/mpirun", "--prefix", config.home) if config.home else ("mpirun",)
     return (*program, "--hostfile", f"{FILES_PATH}/hostfile", *mca, *config.extra_args)

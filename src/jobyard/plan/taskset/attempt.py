@@ -1,17 +1,15 @@
 """One attempt of a TaskSet as it is observed: its number, its control unit, its pods.
 
-The number is the status' count of retries. Should the status have been lost, the objects that
-are still there tell it. Everything that the files of this package decide starts from here.
+The number is the status' count of retries. Should the status be older than the pods, or lost,
+the objects that are there tell it. All that the files of this package decide starts from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from jobyard.api.taskset import TaskSetSpec
-from jobyard.api.taskset_status import RoleStatus, TaskSetStatus
+from jobyard.api.taskset_status import RoleStatus, TaskSetPhase, TaskSetStatus
 from jobyard.plan.decision import Child, Observed, Obstacle
 from jobyard.plan.description import Role
 from jobyard.plan.naming import pod_name
@@ -64,19 +62,30 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 def observed_attempt(seen: Observed, spec: TaskSetSpec, now: float) -> Attempt:
     stored = seen.status
     assert stored is None or isinstance(stored, TaskSetStatus)
-    number = stored.total_retried_count if stored is not None else None
-    if number is None:
-        number = max(_known(seen), default=0)
-    return Attempt(seen=seen, spec=spec, now=now, number=number, status=stored or TaskSetStatus())
+    status = stored or TaskSetStatus()
+    names = [pod.owner.name for pod in seen.pods]
+    if status.total_retried_count is None:
+        # The next attempt's unit may be there before the status tells of it, its pods not.
+        names += [unit.name for unit in units(seen)]
+    known = [attempt_of(seen.description.identity.name, name) or 0 for name in names]
+    number = status.total_retried_count or 0
+    attempt = Attempt(seen=seen, spec=spec, now=now, number=number, status=status)
+    if status.phase is TaskSetPhase.COMPLETED or max(known, default=0) <= number:
+        return attempt
+    # The status is older than the pods. If that is only what was read, writing one refuses.
+    return numbered(attempt, max(known))
 
 
-def _known(seen: Observed) -> Iterator[int]:
-    taskset = seen.description.identity.name
-    names = [unit.name for unit in units(seen)] + [pod.owner.name for pod in seen.pods]
-    for name in names:
-        number = attempt_of(taskset, name)
-        if number is not None:
-            yield number
+def numbered(attempt: Attempt, number: int) -> Attempt:
+    """A later attempt: nothing is kept but what is counted over all of them."""
+    before = attempt.status
+    fresh = TaskSetStatus(
+        created_at=before.created_at,
+        start_at=before.start_at,
+        total_retried_count=number,
+        preempt_count=before.preempt_count,
+    )
+    return msgspec.structs.replace(attempt, number=number, status=fresh)
 
 
 def units(seen: Observed) -> tuple[Child, ...]:

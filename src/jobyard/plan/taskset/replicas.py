@@ -67,7 +67,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_ended(row: RoleReplicaStatus | None) -> bool:
-    return row is not None and row.phase is RoleReplicaPhase.COMPLETED and not row.stopped
+    if row is None or row.terminated_info is None:
+        return False
+    return row.phase is RoleReplicaPhase.COMPLETED and not row.stopped
 
 
 def members_of(attempt: Attempt) -> Mapping[str, Sequence[Member]]:

@@ -66,9 +66,7 @@ def groups_of(attempt: Attempt, members: Mapping[str, Sequence[Member]]) -> tupl
 
 def _group(role: Role, members: Sequence[Member], before: RoleStatus | None) -> Group:
     if before is not None and before.state in OVER:
-        end: RoleEnd | None = RoleEnd(
-            before.state is TaskSetState.SUCCEEDED, before.state_message
-        )
+        end: RoleEnd | None = RoleEnd(before.state is TaskSetState.SUCCEEDED, before.state_message)
     else:
         good = sum(m.standing.is_final and m.standing.state is State.SUCCEEDED for m in members)
         bad = sum(m.standing.is_final and m.standing.state is State.FAILED for m in members)
@@ -139,9 +137,7 @@ def verdict_of(groups: Sequence[Group]) -> Verdict | None:
 
 def closed(groups: Sequence[Group], verdict: Verdict) -> tuple[Group, ...]:
     """All roles, where the TaskSet ends: undecided ones share its result."""
-    return tuple(
-        group if group.end is not None else _stopped(group, verdict) for group in groups
-    )
+    return tuple(group if group.end is not None else _stopped(group, verdict) for group in groups)
 
 
 def _stopped(group: Group, verdict: Verdict) -> Group:
