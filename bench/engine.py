@@ -28,8 +28,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from rig.binaries import find_binaries  # noqa: E402
 from rig.api import ApiCaller  # noqa: E402
+from rig.binaries import find_binaries  # noqa: E402
 from rig.control_plane import Parts, running  # noqa: E402
 from rig.jobyard_controller import running_controller  # noqa: E402
 from rig.kubelet import FakeKubelet  # noqa: E402
@@ -166,9 +166,7 @@ async def controller(
         yield process.process.pid
 
 
-async def measured(
-    api: ApiCaller, pid: int, act: Callable[[], Awaitable[None]]
-) -> Cost:
+async def measured(api: ApiCaller, pid: int, act: Callable[[], Awaitable[None]]) -> Cost:
     requests, writes = await request_counts(api)
     cpu, begun = cpu_seconds(pid), time.perf_counter()
     await act()
@@ -240,7 +238,10 @@ def told(title: str, costs: dict[str, Cost]) -> None:
 async def main(sizes: list[int], jobs: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(find_binaries(sys.stderr.write), Path(folder) / "plane", Parts()) as (plane, components),
+        running(find_binaries(sys.stderr.write), Path(folder) / "plane", Parts()) as (
+            plane,
+            components,
+        ),
     ):
         (their_pid,) = (c.process.pid for c in components if "controller-manager" in c.name)
         async with ApiCaller(plane) as api:

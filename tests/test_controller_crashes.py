@@ -163,7 +163,11 @@ def test_counts_stay_exact_when_the_controller_is_killed_at_100_random_moments(
 ) -> None:
     dice = random.Random(int(os.environ["JOBYARD_SEED"]))
     played = Played(dice)
-    jobs = [make(f"{make.__name__}{n}") for n in range(OF_EACH_KIND) for make in (generic, pytorch, taskset)]
+    jobs = [
+        make(f"{make.__name__}{n}")
+        for n in range(OF_EACH_KIND)
+        for make in (generic, pytorch, taskset)
+    ]
 
     async def scenario() -> dict[str, dict[str, Any]]:
         async with (
