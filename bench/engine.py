@@ -117,29 +117,33 @@ async def request_counts(api: ApiCaller) -> tuple[int, int]:
     return total, writes
 
 
+async def seen_so_many(
+    api: ApiCaller, path: str, wanted: int, counts: Callable[[dict[str, Any]], bool]
+) -> None:
+    """Until so many objects below `path` have been such that `counts`."""
+    names: set[str] = set()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while len(names) < wanted:
+            # A server drops a watch that reads too slowly: it begins anew, with what there is.
+            async with contextlib.aclosing(api.watch(path)) as events:
+                async for event in events:
+                    if counts(event["object"]):
+                        names.add(event["object"]["metadata"]["name"])
+                    if len(names) >= wanted:
+                        return
+
+
 async def pods_made(api: ApiCaller, namespace: str, wanted: int) -> None:
-    """Until so many pods have been there in the namespace."""
-    seen: set[str] = set()
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    watch = api.watch(path, deadline_seconds=DEADLINE_SECONDS)
-    async with contextlib.aclosing(watch) as events:
-        async for event in events:
-            if event["type"] == "ADDED":
-                seen.add(event["object"]["metadata"]["name"])
-            if len(seen) >= wanted:
-                return
+    await seen_so_many(api, f"/api/v1/namespaces/{namespace}/pods", wanted, lambda _: True)
+
+
+def has_ended(job: dict[str, Any]) -> bool:
+    status = job.get("status", {})
+    return status.get("phase") == "Succeeded" or bool(status.get("completionTime"))
 
 
 async def jobs_ended(api: ApiCaller, path: str, wanted: int) -> None:
-    ended: set[str] = set()
-    watch = api.watch(path, deadline_seconds=DEADLINE_SECONDS)
-    async with contextlib.aclosing(watch) as events:
-        async for event in events:
-            status = event["object"].get("status", {})
-            if status.get("phase") == "Succeeded" or status.get("completionTime"):
-                ended.add(event["object"]["metadata"]["name"])
-            if len(ended) >= wanted:
-                return
+    await seen_so_many(api, path, wanted, has_ended)
 
 
 async def namespace_made(api: ApiCaller, name: str) -> str:
