@@ -99,7 +99,7 @@ class Reconciler:
         if record.job is None:
             return Passed(next=Next.WAIT, problem=record.problem)
         note = self._notes.of(record)
-        await self._find_secrets(record, note)
+        is_known = await self._find_secrets(record, note)
         creating = Creating(record, note, self._world, self._perform)
         has_failed = False
         for _ in range(_ROUNDS_MAX):
@@ -108,6 +108,7 @@ class Reconciler:
             if has_failed or not (plan.supporting or plan.probes):
                 break
             has_failed = not await self._prepare(creating, plan)
+        has_failed = has_failed or not is_known
         return await self._carry_out(record, creating, plan, has_failed=has_failed)
 
     def _decide(self, record: JobRecord, seen: Observed) -> Plan:
@@ -177,13 +178,15 @@ class Reconciler:
 
     async def _delete(self, record: JobRecord, deletes: Sequence[Delete]) -> bool:
         outcomes = await self._perform([_delete_request(record, each) for each in deletes])
-        for each, outcome in zip(deletes, outcomes, strict=True):
-            if each.kind == "Secret" and outcome is not None and outcome.is_ok:
+        # Gone already, or another one of that name by now: both are what was wanted.
+        gone = [o is not None and (o.is_ok or o.status in (404, 409)) for o in outcomes]
+        for each, outcome, is_gone in zip(deletes, outcomes, gone, strict=True):
+            if each.kind == "Secret" and is_gone:
+                # Nobody watches secrets, so no event would ever tell.
                 self._notes.of(record).secrets.pop(each.name, None)
             elif each.kind == "Pod" and outcome is not None and outcome.is_ok:
                 self._absorb_deleted(outcome)
-        # Gone already, or another one of that name by now: both are what was wanted.
-        return all(o is not None and (o.is_ok or o.status in (404, 409)) for o in outcomes)
+        return all(gone)
 
     def _absorb_deleted(self, answer: Answer) -> None:
         """A pod that has its grace to go comes back with the mark on it."""
@@ -227,20 +230,21 @@ class Reconciler:
         (outcome,) = await self._perform([request])
         return outcome is not None and (outcome.is_ok or outcome.status in (404, 409))
 
-    async def _find_secrets(self, record: JobRecord, note: Note) -> None:
-        """Once per job: secrets are read by name, not watched."""
+    async def _find_secrets(self, record: JobRecord, note: Note) -> bool:
+        """Once per job: secrets are read by name, not watched. Whether it is known now."""
         description = self._notes.lowered(record).description
         if note.has_asked_for_secrets or not description.ssh_files:
-            return
+            return True
         name = keys_name(description.identity)
         (outcome,) = await self._perform([get(SECRETS, record.namespace, name)])
         if outcome is None or (not outcome.is_ok and outcome.status != 404):
-            return
+            return False
         note.has_asked_for_secrets = True
         if outcome.is_ok:
             found = self._world.decode_child["Secret"](outcome.body)
             if found.job_uid == record.uid:
                 note.secrets[name] = found.child
+        return True
 
 
 def _started_after(record: JobRecord, plan: Plan, now: float) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jobyard.plan.description import JSON, Command, Description, Role, Start
+from jobyard.plan.description import JSON, Command, Description, Role
 from jobyard.plan.modes import is_debugging
 from jobyard.plan.quantity import Quantity
 from jobyard.schema.finding import Finding, Path, warning
@@ -35,7 +35,7 @@ def advice(description: Description) -> Iterator[Finding]:
 def _program_advice(description: Description) -> Iterator[Finding]:
     """A launcher with nothing to launch; in debug mode a person does that by hand."""
     for role in description.roles:
-        start = description.start(role, 0) if description.start is not None else Start()
+        start = description.start(role, 0)
         if start.program == ():
             yield warning(("spec",), "says no program to launch: the job would fail at once")
         elif role.command is Command.REPLACED_BY_TORCHRUN:

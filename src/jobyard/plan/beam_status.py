@@ -155,14 +155,16 @@ def _cluster(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str
 
 
 def _job(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str, str]:
+    running = condition(status.conditions, ConditionType.RUNNING)
+    assert running is not None
     if status.phase in (Phase.SUCCEEDED, Phase.FAILED):
-        running = condition(status.conditions, ConditionType.RUNNING)
-        assert running is not None
         return Truth.FALSE, running.reason, running.message
     submitting = rows.get(SUBMITTING)
     row = submitting.status[0] if submitting is not None and submitting.status else None
     if row is not None and row.phase is ReplicaPhase.RUNNING:
         return Truth.TRUE, "-", "The program is running."
+    if running.reason in (NAME_TAKEN, INVALID_TEMPLATE):
+        return Truth.FALSE, running.reason, running.message
     if row is not None and row.uid:
         return Truth.FALSE, "-", f"The submitting pod is {row.phase}."
     return Truth.FALSE, "-", "The program is submitted once the cluster is ready."

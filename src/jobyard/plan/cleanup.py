@@ -18,12 +18,7 @@ def clean_up(seen: Observed) -> Iterator[Delete]:
     policies = {role.type: role.clean_up for role in seen.description.roles}
     if all(policy is CleanUpPolicy.NONE for policy in policies.values()):
         return
-    # In order of the replicas: people are told whose pods go.
-    order = [role.type for role in seen.description.roles]
-    replicas = sorted(
-        (pod for pod in seen.pods if pod.role),
-        key=lambda pod: (order.index(pod.role) if pod.role in order else len(order), pod.rank),
-    )
+    replicas = [pod for pod in in_order(seen) if pod.role]
     going = [pod for pod in replicas if _goes(pod, policies.get(pod.role, CleanUpPolicy.ALL))]
     for pod in going:
         if not pod.is_terminating:
@@ -31,6 +26,14 @@ def clean_up(seen: Observed) -> Iterator[Delete]:
     leaving = {pod.uid for pod in going}
     if all(pod.uid in leaving or pod.has_finished for pod in replicas):
         yield from _supporting(seen)
+
+
+def in_order(seen: Observed) -> list[Pod]:
+    """By role, rank and attempt: people are told whose pods go."""
+    order = {role.type: place for place, role in enumerate(seen.description.roles)}
+    return sorted(
+        seen.pods, key=lambda pod: (order.get(pod.role, len(order)), pod.rank, pod.attempt)
+    )
 
 
 def _goes(pod: Pod, policy: CleanUpPolicy) -> bool:

@@ -116,10 +116,11 @@ def _listed(whys: Sequence[str]) -> str:
 
 def _why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> str:
     pod = standing.pod
+    obstacle = obstacles.get(("Pod", standing.name))
+    # A numbered replica that ended waits for a pod of another name.
+    if obstacle is not None and (pod is None or pod.name != standing.name):
+        return f"{obstacle.reason}: {obstacle.message}"
     match standing.state:
-        case State.MISSING:
-            obstacle = obstacles.get(("Pod", standing.name))
-            return f"{obstacle.reason}: {obstacle.message}" if obstacle else ""
         case State.CREATING:
             assert pod is not None
             return f"Unschedulable: {pod.unschedulable}" if pod.unschedulable else ""

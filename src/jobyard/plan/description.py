@@ -137,15 +137,14 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What a job of any kind comes down to.
 
     `start` tells for a role and a rank how that replica starts; it is a function because
-    what it tells (TF_CONFIG, say) would be too much to hold for thousands of replicas. None
-    for the kinds whose pods can't be made yet.
+    what it tells (TF_CONFIG, say) would be too much to hold for thousands of replicas.
     """
 
     identity: Identity
     roles: tuple[Role, ...]
     naming: Naming
     ending: Ending
-    start: Callable[[Role, int], Start] | None = None
+    start: Callable[[Role, int], Start]
     ports: tuple[JSON, ...] = ()
     gang: Gang | None = None
     run_mode: RunMode | None = None

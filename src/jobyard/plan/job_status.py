@@ -165,6 +165,12 @@ def _running(
         # Also while others run: a replica that can't come is worth a word.
         reason = _reason(seen, standings, now)
     text = running_text(standings, seen.obstacles)
+    # What stands in a replica's way is told with it; the rest concerns all of them.
+    text += "".join(
+        f"; {each.reason}: {each.message}"
+        for (kind, _), each in seen.obstacles.items()
+        if kind != "Pod" and each.reason == reason
+    )
     schedulers = _idle_schedulers(standings, now)
     if reason == UNSCHEDULED and schedulers:
         text += f"; no scheduler named {schedulers} has looked at them: is it running?"

@@ -47,7 +47,6 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
 def replica_pod(description: Description, replica: Replica) -> dict[str, Any]:
     """The pod object of a replica of a T9k job."""
-    assert description.start is not None
     start = description.start(replica.role, replica.rank)
     return {
         "apiVersion": "v1",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jobyard.plan.description import Description
+from jobyard.plan.modes import wants_pause
 from jobyard.plan.naming import pod_names
 from jobyard.plan.pods import Replica, replica_pod
 from jobyard.plan.supporting import supporting_objects
@@ -15,15 +16,10 @@ from jobyard.plan.taskset_pods import TaskReplica, taskset_pod
 def children(description: Description) -> Iterator[dict[str, Any]]:
     """Supporting objects first, then the pods; a paused job has none."""
     yield from supporting_objects(description)
-    if description.start is None or _is_paused(description):
+    if wants_pause(description.run_mode):
         return
     for role, rank, _ in pod_names(description):
         if description.identity.kind == "TaskSet":
             yield taskset_pod(description, TaskReplica(role=role, index=rank))
         else:
             yield replica_pod(description, Replica(role=role, rank=rank))
-
-
-def _is_paused(description: Description) -> bool:
-    mode = description.run_mode
-    return mode is not None and mode.pause is not None and mode.pause.enabled

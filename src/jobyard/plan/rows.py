@@ -29,6 +29,9 @@ from jobyard.plan.standing import End, Standing, State
 # What all rows together may take as JSON; the rest of a status is small beside them.
 ROWS_BYTES_MAX = 1_000_000
 _SHORT_MESSAGE_LENGTH = 64
+# One byte each that an API server writes as six.
+_ESCAPED = (b"<", b">", b"&")
+_ESCAPE_BYTES = 5
 
 _PHASES = {
     State.CREATING: ReplicaPhase.CREATING,
@@ -126,12 +129,18 @@ def fitting(tasks: tuple[TaskStatus, ...], roles: Sequence[Role]) -> tuple[TaskS
     mains = {role.type: role.main_container for role in roles}
     for level in range(_LEVELS):
         slim = tasks if level == 0 else tuple(_slimmer(task, mains, level) for task in tasks)
-        if len(msgspec.json.encode(slim)) <= ROWS_BYTES_MAX or level == _LEVELS - 1:
+        if stored_bytes(slim) <= ROWS_BYTES_MAX or level == _LEVELS - 1:
             return slim
     raise AssertionError("the last level is always taken")
 
 
 _LEVELS = 5
+
+
+def stored_bytes(value: object) -> int:
+    """How long the value is as an API server writes it, which escapes more than need be."""
+    encoded = msgspec.json.encode(value)
+    return len(encoded) + _ESCAPE_BYTES * sum(encoded.count(each) for each in _ESCAPED)
 
 
 def _slimmer(task: TaskStatus, mains: dict[str, str], level: int) -> TaskStatus:

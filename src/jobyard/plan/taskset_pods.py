@@ -25,7 +25,6 @@ class TaskReplica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any]:
-    assert description.start is not None
     identity, role = description.identity, replica.role
     start = description.start(role, replica.index)
     given = role.template.get("metadata", {})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobyard.api.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
+from jobyard.plan.cleanup import in_order
 from jobyard.plan.decision import Child, Delete, Event, Plan, earliest
 from jobyard.plan.movement import Movement, delete_of, overdue, together
 from jobyard.plan.taskset.attempt import Attempt, units
@@ -62,7 +63,7 @@ def after_the_end(attempt: Attempt) -> Plan:
 def _removal(attempt: Attempt, condemned: Sequence[Child]) -> Plan:
     """All pods go, and these control units."""
     seen = attempt.seen
-    deletes = tuple(delete_of(pod) for pod in seen.pods if not pod.is_terminating)
+    deletes = tuple(delete_of(pod) for pod in in_order(seen) if not pod.is_terminating)
     late = overdue(seen.pods, seen.lost_nodes, attempt.now)
     movement = together([Movement(deletes=deletes), late])
     return Plan(

@@ -18,7 +18,7 @@ from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, Term
 from jobyard.plan.conditions import end_text
 from jobyard.plan.moments import text_of
 from jobyard.plan.pod_facts import Pod
-from jobyard.plan.rows import last_words
+from jobyard.plan.rows import last_words, stored_bytes
 from jobyard.plan.standing import Standing, State
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.replicas import NO_EXIT_CODE, Member, stopped_end
@@ -28,8 +28,6 @@ from jobyard.plan.taskset.retries import delay_seconds, retries_max, transition_
 ROWS_BYTES_MAX = 1_100_000
 _SHORT_LENGTH = 64
 _REASON_LENGTH = 32
-# An API server writes these as six bytes each.
-_ESCAPED = (b"<", b">", b"&")
 
 _P = RoleReplicaPhase
 
@@ -211,14 +209,9 @@ def fitted(row: RoleReplicaStatus, rows: int) -> RoleReplicaStatus:
     slim = row
     for candidate in chain((row,), _slimmer(row)):
         slim = candidate
-        if _size(slim) < room:
+        if stored_bytes(slim) < room:
             break
     return slim
-
-
-def _size(row: RoleReplicaStatus) -> int:
-    encoded = msgspec.json.encode(row)
-    return len(encoded) + 5 * sum(encoded.count(each) for each in _ESCAPED)
 
 
 def _slimmer(row: RoleReplicaStatus) -> Iterator[RoleReplicaStatus]:
