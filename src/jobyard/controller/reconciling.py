@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from jobyard.api.beamjob import BeamJobStatus
-from jobyard.api.status import JobStatus
+from jobyard.api.status import JobStatus, Phase
 from jobyard.client.request import (
     EVENTS,
     NODES,
@@ -47,7 +47,6 @@ Perform = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome]]]
 
 # Supporting objects, then probes, then the rest: more rounds mean that nothing moves.
 _ROUNDS_MAX = 4
-_NOT_STARTED = ("Pending", "Initializing", "Waiting")
 
 
 class Next(StrEnum):
@@ -249,7 +248,7 @@ class Reconciler:
 
 def _started_after(record: JobRecord, plan: Plan, now: float) -> float | None:
     after = getattr(plan.status, "state", None) or getattr(plan.status, "phase", None)
-    is_new = record.phase in _NOT_STARTED and after == "Running"
+    is_new = record.phase == Phase.PENDING and after == Phase.RUNNING
     return now - record.created_at if is_new else None
 
 

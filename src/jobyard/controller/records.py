@@ -13,11 +13,16 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from jobyard.api.kinds import Kind
+from jobyard.api.status import Phase
 from jobyard.api.value import ObjectMeta, Value
 from jobyard.plan.decision import Child
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import DIGEST
 from jobyard.plan.pod_facts import Meta, Pod, PodObject, facts_of, owner_of
+
+
+# What TaskSets and BeamJobs call a job that has not started.
+_NOT_STARTED = ("Waiting", "Initializing")
 
 
 class JobKey(NamedTuple):
@@ -79,10 +84,10 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def phase(self) -> str:
-        """For metrics; a TaskSet's is its state."""
+        """For metrics, in the words that most kinds have; a TaskSet's is its state."""
         status = self.status
         phase = getattr(status, "state", None) or getattr(status, "phase", None)
-        return str(phase) if phase else "Pending"
+        return str(phase) if phase and phase not in _NOT_STARTED else Phase.PENDING.value
 
 
 class ChildRecord(msgspec.Struct, frozen=True, kw_only=True):
