@@ -717,7 +717,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             with pytest.raises(
                 ServingError,
                 match=f"^metrics and health at 127.0.0.1:{first.port}: address already in use;"
-                " choose another --metrics-port$",
+                " choose another --listen$",
             ):
                 await second.__aenter__()
 

@@ -20,7 +20,6 @@ from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import DIGEST
 from jobyard.plan.pod_facts import Meta, Pod, PodObject, facts_of, owner_of
 
-
 # What TaskSets and BeamJobs call a job that has not started.
 _NOT_STARTED = ("Waiting", "Initializing")
 
