@@ -240,7 +240,7 @@ def test_a_plane_ends_with_its_run(control_plane: ControlPlane, tmp_path: Path, 
     if end != "keeper killed":
         assert kept.keeper.returncode == 0
         left = {path.name for path in (tmp_path / "plane").iterdir()}
-        assert left == {"etcd.log", "kube-apiserver.log"}
+        assert left == {"etcd.log", "kube-apiserver.log", "audit.log"}
 
 
 def test_a_component_that_dies_early_shows_its_log(tmp_path: Path) -> None:

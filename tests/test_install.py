@@ -250,7 +250,7 @@ def test_the_jobs_of_all_kinds_are_in_the_role() -> None:
     rights = set(granted(CLUSTER))
     assert len(JOBS) == 8
     for plural in JOBS:
-        assert {(Group.BATCH, plural, verb) for verb in ("get", "list", "watch")} <= rights
+        assert {(Group.BATCH, plural, verb) for verb in ("list", "watch", "delete")} <= rights
         assert (Group.BATCH, f"{plural}/status", "patch") in rights
 
 

@@ -233,7 +233,7 @@ def _audit_policy(site: Site) -> Path:
         },
         {"level": "None"},
     ]
-    path = site.folder / "audit-policy.json"
+    path = site.folder / "pki" / "audit-policy.json"
     policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
     path.write_text(json.dumps(policy))
     return path

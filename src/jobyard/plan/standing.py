@@ -27,6 +27,8 @@ from jobyard.plan.naming import pod_name
 from jobyard.plan.pod_facts import Container, Pod, PodPhase
 
 NODE_LOST = "NodeLost"
+# A pod's end is timed by its node, the wish to delete it by the API server.
+SKEW_SECONDS = 5
 _ENDS = (ReplicaPhase.SUCCEEDED, ReplicaPhase.FAILED)
 
 
@@ -180,7 +182,7 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
         return _with(base, state)
     asked = pod.deletion_asked_at
     is_recorded = memory.uid == pod.uid and memory.phase in _ENDS
-    if asked is not None and not is_recorded and int(end.finished_at) >= int(asked):
+    if asked is not None and not is_recorded and end.finished_at + SKEW_SECONDS >= asked:
         # It ended because it was told to: that says nothing about the program.
         return _with(base, State.LEAVING)
     if pod.was_taken_away and not end.succeeded and not is_recorded:
