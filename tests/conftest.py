@@ -14,7 +14,7 @@ from rig.plane import ControlPlane
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
 
-pytest_plugins = ["rig.plugin"]
+pytest_plugins = ["rig.plugin", "simulation.plugin"]
 
 
 SEED_VARIABLE = "JOBYARD_SEED"

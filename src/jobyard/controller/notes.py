@@ -7,7 +7,7 @@ stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 
@@ -44,6 +44,10 @@ class Note:
         self.has_asked_for_secrets = False
         self.lost_nodes: frozenset[str] = frozenset()
         self.job_url = ""
+
+    def clear_obstacles(self, present: Set[ChildKey]) -> None:
+        for key in self.obstacles.keys() & present:
+            del self.obstacles[key]
 
 
 class Notes:

@@ -119,11 +119,15 @@ class Reconciler:
 
     async def _prepare(self, creating: Creating, plan: Plan) -> bool:
         """Supporting objects and probes; whether all went well."""
+        is_well = True
         if plan.supporting:
-            return await creating.make(
+            is_well = await creating.make(
                 [with_keys(manifest, self._make_keys) for manifest in plan.supporting]
             )
-        return await creating.probe(plan.probes)
+        if plan.probes:
+            # Also if something could not be made: a TensorBoard doesn't hold up the job.
+            is_well = await creating.probe(plan.probes) and is_well
+        return is_well
 
     async def _carry_out(
         self, record: JobRecord, creating: Creating, plan: Plan, *, has_failed: bool

@@ -8,6 +8,7 @@ stops the controller nor is silently passed over.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -161,6 +162,7 @@ def meta_of(raw: bytes) -> Meta:
     return _bare_decoder.decode(raw).metadata
 
 
+@cache
 def status_type(kind: Kind) -> type[Value]:
     """The type of a kind's status, from its field `status: Annotated[X | None, ...]`."""
     (field,) = (f for f in msgspec.structs.fields(kind.type) if f.name == "status")

@@ -61,6 +61,10 @@ class World:
         pods = tuple(
             pod for pod in self.pods.of_job(record.uid) if pod.namespace == record.namespace
         )
+        children = dict(self._children(record, pods)) | _secrets(note.secrets)
+        if note.obstacles:
+            # What is there and the job's own is no obstacle any more, however it came to be.
+            note.clear_obstacles({*children, *(("Pod", pod.name) for pod in pods)})
         return Observed(
             description=lowered.description,
             wanted=lowered.wanted,
@@ -69,7 +73,7 @@ class World:
             is_deleting=record.is_deleting,
             status=record.status,
             pods=pods,
-            children=dict(self._children(record, pods)) | _secrets(note.secrets),
+            children=children,
             obstacles=dict(note.obstacles),
             is_probed=note.is_probed,
             lost_nodes=note.lost_nodes,

@@ -52,9 +52,9 @@ def initialization(
     if was_done:
         return Initialization(_said(before))
     if not equipment.is_ready:
-        return Initialization(_pending(before))
+        return Initialization(_pending(seen, before))
     if not seen.is_probed:
-        return Initialization(_pending(before), needs_probes=True)
+        return Initialization(_pending(seen, before), needs_probes=True)
     return Initialization(Holding(YES, "-", INITIALIZED))
 
 
@@ -63,11 +63,13 @@ def _said(before: Condition | None) -> Holding:
     return Holding(before.status, before.reason, before.message)
 
 
-def _pending(before: Condition | None) -> Holding:
+def _pending(seen: Observed, before: Condition | None) -> Holding:
     """Not known yet; a `False` stays until it is known to be put right."""
     if before is not None and before.status is Truth.FALSE:
         return _said(before)
-    return Holding(Truth.UNKNOWN, "-", _PREPARING)
+    # Nothing that a person has to put right, but what is waited for is worth a word.
+    waited_for = next((each.message for each in seen.obstacles.values()), "")
+    return Holding(Truth.UNKNOWN, "-", f"{_PREPARING} {waited_for}".strip())
 
 
 def _blocking(seen: Observed) -> Obstacle | None:

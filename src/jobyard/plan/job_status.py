@@ -166,10 +166,11 @@ def _running(
         reason = _reason(seen, standings, now)
     text = running_text(standings, seen.obstacles)
     # What stands in a replica's way is told with it; the rest concerns all of them.
+    told = {("Pod", standing.name) for standing in standings} if seen.obstacles else ()
     text += "".join(
         f"; {each.reason}: {each.message}"
-        for (kind, _), each in seen.obstacles.items()
-        if kind != "Pod" and each.reason == reason
+        for key, each in seen.obstacles.items()
+        if key not in told and each.reason in (NAME_TAKEN, INVALID_TEMPLATE)
     )
     schedulers = _idle_schedulers(standings, now)
     if reason == UNSCHEDULED and schedulers:
@@ -219,5 +220,7 @@ def of_type(status: JobStatus, type_: type[JobStatus], seen: Observed) -> JobSta
     if issubclass(type_, TrainingStatus):
         fields["backoff_count"] = status.restarts
     if issubclass(type_, TensorboardTrainingStatus) and seen.description.tensorboard is not None:
-        fields["tensorboard"] = tensorboard_status(seen.description.identity, seen.pods)
+        fields["tensorboard"] = tensorboard_status(
+            seen.description.identity, seen.pods, seen.obstacles
+        )
     return type_(**fields)

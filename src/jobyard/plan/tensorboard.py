@@ -6,10 +6,11 @@ as the job object does, so the kubelet may restart it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobyard.api.tensorboard import Dependent, TensorboardSpec, TensorboardStatus
+from jobyard.plan.decision import ChildKey, Obstacle
 from jobyard.plan.description import Identity
 from jobyard.plan.naming import job_labels, replica_label
 from jobyard.plan.pod_facts import Pod
@@ -78,7 +79,9 @@ def _log_folders(filesets: tuple[str, ...]) -> str:
     return "--logdir_spec=" + ",".join(f"{n}:{path}" for n, path in enumerate(paths))
 
 
-def tensorboard_status(identity: Identity, pods: Sequence[Pod]) -> TensorboardStatus:
+def tensorboard_status(
+    identity: Identity, pods: Sequence[Pod], obstacles: Mapping[ChildKey, Obstacle]
+) -> TensorboardStatus:
     """What can be said of it, in the words of an event."""
     name = tensorboard_name(identity)
     pod = next((pod for pod in pods if pod.name == name), None)
@@ -94,6 +97,9 @@ def tensorboard_status(identity: Identity, pods: Sequence[Pod]) -> TensorboardSt
         )
     waiting = next((c.reason for c in pod.containers if c.reason), "") if pod is not None else ""
     why = (pod.unschedulable or waiting or pod.phase) if pod is not None else "its pod is missing"
+    taken = [each for (_, key), each in obstacles.items() if key == name]
+    if taken:
+        why = f"{taken[0].reason}: {taken[0].message}"
     return TensorboardStatus(
         ready=False,
         reason="NotReady",

@@ -1,0 +1,94 @@
+"""A second opinion about the ends of jobs, from what really happened, written on its own.
+
+Small on purpose: it says when a job must not have ended as it says it did. That every job ends
+at all is for `settling` to check.
+"""
+
+from __future__ import annotations
+
+from jobyard.plan.description import Role
+from jobyard.plan.moments import seconds_of
+from simulation.facts import Job
+from simulation.kubelet import Cause, Life
+from simulation.server import JSON
+from simulation.violation import ViolationError
+
+
+def has_failed(role: Role, life: Life) -> bool:
+    return life.exit_code != 0 or role.must_not_end
+
+
+def wants_restart(role: Role, life: Life) -> bool:
+    """What the role's policy says of an end, limits aside."""
+    match role.restart.policy.value:
+        case "Never":
+            return False
+        case "Always":
+            return True
+        case "OnFailure":
+            return has_failed(role, life)
+        case _:
+            return has_failed(role, life) and life.exit_code in (130, 137, 138, 143)
+
+
+def check_end(job: Job, new: JSON, now: float) -> None:
+    if new["phase"] == "Succeeded":
+        if not any(_all_succeeded(job, rule) for rule in job.description.ending.success):
+            raise ViolationError("wrong end", f"{job} succeeded: {job.lives}")
+        return
+    if _is_late(job, new, now):
+        return
+    if not any(_failed_for_good(job, role, rank, new) for role, rank in _replicas(job)):
+        raise ViolationError("wrong end", f"{job} failed: {job.lives}")
+
+
+def _replicas(job: Job) -> list[tuple[Role, int]]:
+    return [(role, rank) for role in job.description.roles for rank in range(role.replicas)]
+
+
+def _all_succeeded(job: Job, rule: object) -> bool:
+    assert isinstance(rule, dict)
+    for type_, ranks in rule.items():
+        for rank in ranks:
+            life = job.latest(str(type_), rank)
+            if life is None or life.exit_code != 0 or life.is_debug:
+                return False
+    return True
+
+
+def _is_late(job: Job, new: JSON, now: float) -> bool:
+    limit = job.description.active_deadline_seconds
+    started = new.get("startTime")
+    # Whole seconds: what the status says may be one off.
+    return limit is not None and bool(started) and now - seconds_of(started) >= limit - 1
+
+
+def _failed_for_good(job: Job, role: Role, rank: int, new: JSON) -> bool:
+    life = job.latest(role.type, rank)
+    if life is None or life.cause is not Cause.ITSELF or life.is_debug:
+        return False
+    if not has_failed(role, life):
+        # No rule says what it means that all have ended.
+        return all(
+            (other := job.latest(r.type, n)) is not None and other.cause is Cause.ITSELF
+            for r, n in _replicas(job)
+        )
+    if not wants_restart(role, life):
+        return True
+    used = life.attempt
+    if role.restart.limit is not None and used >= role.restart.limit:
+        return True
+    limit = job.description.backoff_limit
+    return limit is not None and new["restarts"] + _waiting(job) > limit
+
+
+def _waiting(job: Job) -> int:
+    """Replicas that ended, want to start again, and are not counted yet."""
+    ended = [(role, job.latest(role.type, rank)) for role, rank in _replicas(job)]
+    return sum(
+        life is not None
+        and life.cause is Cause.ITSELF
+        and life.uid not in job.counted
+        and wants_restart(role, life)
+        for role, life in ended
+    )

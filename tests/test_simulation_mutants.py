@@ -1,0 +1,280 @@
+"""Faults put in on purpose: the simulation has to find each of them within its bounds.
+
+A rule that nothing breaks proves nothing. Each mutant changes one thing that the controller or
+its decisions take care of, and says which of the simulation's rules may be the one to notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from simulation.driver import Settings
+from simulation.shrinking import Failure, run, shrunk
+
+from jobyard.api.beamjob import BeamJobStatus
+from jobyard.controller import creating, reconciling, shelf, world
+from jobyard.controller.reconciling import Passed, Reconciler
+from jobyard.plan import conditions, deciding, finishing, restarts, standing
+from jobyard.plan.movement import Movement
+from jobyard.plan.taskset import deciding as taskset_deciding
+from jobyard.plan.taskset import ending as taskset_ending
+from jobyard.plan.taskset import replicas as taskset_replicas
+
+RUNS_MAX = 120
+Patch = pytest.MonkeyPatch
+replace = msgspec.structs.replace
+
+
+def status_written_last(patch: Patch) -> None:
+    whole = Reconciler._carry_out
+
+    async def reversed_(self: Any, record: Any, each: Any, plan: Any, **rest: Any) -> Passed:
+        passed = await whole(self, record, each, replace(plan, status=None), **rest)
+        if plan.status is not None:
+            await self._write_status(record, plan.status)
+        return passed
+
+    patch.setattr(Reconciler, "_carry_out", reversed_)
+
+
+def terminating_pods_are_gone(patch: Patch) -> None:
+    observe = world.World.observe
+
+    def blind(self: Any, record: Any, notes: Any) -> Any:
+        seen = observe(self, record, notes)
+        return replace(seen, pods=tuple(pod for pod in seen.pods if not pod.is_terminating))
+
+    patch.setattr(world.World, "observe", blind)
+
+
+def strangers_are_adopted(patch: Patch) -> None:
+    patch.setattr(creating.Creating, "_is_ours", lambda *_: True)
+
+
+def deletes_go_by_name_alone(patch: Patch) -> None:
+    request = reconciling._delete_request
+    patch.setattr(
+        reconciling,
+        "_delete_request",
+        lambda record, each: request(record, replace(each, uid=None)),
+    )
+
+
+def evictions_count(patch: Patch) -> None:
+    facts = world.pod_of
+    patch.setattr(world, "pod_of", lambda raw: replace(facts(raw), was_taken_away=False))
+
+
+def finished_jobs_are_decided_anew(patch: Patch) -> None:
+    patch.setattr(deciding, "_OVER", ())
+
+
+def ends_are_counted_at_each_pass(patch: Patch) -> None:
+    decided = restarts._decided
+
+    def forgetful(each: standing.Standing, left: int | None) -> standing.Standing:
+        if each.end is not None:
+            each = replace(each, end=replace(each.end, attempt=each.restarts))
+        return decided(each, left)
+
+    patch.setattr(restarts, "_decided", forgetful)
+
+
+def status_is_written_over_any_version(patch: Patch) -> None:
+    whole = reconciling.status_patch
+
+    def careless(record: Any, old: Any, new: Any) -> dict[str, Any]:
+        return {**whole(record, old, new), "metadata": {"uid": record.uid}}
+
+    patch.setattr(reconciling, "status_patch", careless)
+
+
+def answers_are_taken_whatever_their_version(patch: Patch) -> None:
+    def absorb(self: Any, obj: Any) -> None:
+        self._put_if_newer(obj)
+
+    patch.setattr(shelf.Shelf, "absorb", absorb)
+
+
+def lists_keep_what_is_gone(patch: Patch) -> None:
+    def replaced(self: Any, items: Any, resource_version: str) -> None:
+        for item in items:
+            self.changed(item)
+        self.is_synced = True
+
+    patch.setattr(shelf.Shelf, "replaced", replaced)
+
+
+def pauses_are_only_said(patch: Patch) -> None:
+    movement = deciding._movement
+
+    def deaf(seen: Any, *rest: Any) -> Any:
+        spec = replace(seen.description, run_mode=None)
+        return movement(replace(seen, description=spec), *rest)
+
+    patch.setattr(deciding, "_movement", deaf)
+
+
+def revisions_are_ignored(patch: Patch) -> None:
+    standings = standing.standings_of
+
+    def same(description: Any, names: Any, pods: Any, memories: Any) -> Any:
+        for each in standings(description, names, pods, memories):
+            if each.state is standing.State.OUTDATED:
+                yield standing.standing_of(each.role, each.rank, each.name, [each.pod], each.memory)
+            else:
+                yield each
+
+    patch.setattr(deciding, "standings_of", same)
+
+
+def gangs_come_back_one_by_one(patch: Patch) -> None:
+    patch.setattr(deciding, "broken_by", lambda _: None)
+
+
+def replica_retries_survive_a_retry_of_the_whole(patch: Patch) -> None:
+    patch.setattr(
+        taskset_deciding,
+        "numbered",
+        lambda attempt, number: replace(
+            attempt, number=number, status=replace(attempt.status, total_retried_count=number)
+        ),
+    )
+
+
+def tasksets_retry_before_the_old_pods_are_gone(patch: Patch) -> None:
+    for module in (taskset_deciding, taskset_ending):
+        patch.setattr(module, "is_cleared", lambda _: True)
+
+
+def replicas_of_a_taskset_overlap(patch: Patch) -> None:
+    members = taskset_replicas.members_of
+
+    def free(attempt: Any) -> Any:
+        found = members(attempt)
+        return {name: [replace(m, is_free=True) for m in each] for name, each in found.items()}
+
+    patch.setattr(taskset_deciding, "members_of", free)
+
+
+def limits_are_ignored(patch: Patch) -> None:
+    patch.setattr(restarts, "is_within", lambda *_: True)
+
+
+def nothing_is_cleaned_up(patch: Patch) -> None:
+    patch.setattr(finishing, "clean_up", lambda _: iter(()))
+
+
+def jobs_live_for_ever(patch: Patch) -> None:
+    patch.setattr(finishing, "expires_at", lambda *_: None)
+
+
+def times_move_by_themselves(patch: Patch) -> None:
+    patch.setattr(conditions, "condition", lambda *_: None)
+
+
+def lost_nodes_are_waited_for(patch: Patch) -> None:
+    patch.setattr(deciding, "overdue", lambda *_: Movement())
+
+
+def ends_that_were_asked_for_count(patch: Patch) -> None:
+    facts = world.pod_of
+
+    def unasked(raw: bytes) -> Any:
+        pod = facts(raw)
+        # Still on its way out, but as if that had been asked for long after its end.
+        return (
+            replace(pod, deletion_asked_at=pod.deletion_due_at + 1e6) if pod.is_terminating else pod
+        )
+
+    patch.setattr(world, "pod_of", unasked)
+
+
+def failures_are_not_tried_again(patch: Patch) -> None:
+    settled = Reconciler._delete
+
+    async def content(self: Any, *rest: Any) -> bool:
+        await settled(self, *rest)
+        return True
+
+    patch.setattr(Reconciler, "_delete", content)
+
+
+def a_beam_status_is_never_the_same(patch: Patch) -> None:
+    whole = deciding.as_beam_status
+
+    def restless(seen: Any, status: Any) -> BeamJobStatus:
+        beam = whole(seen, status)
+        before = seen.status.ready if isinstance(seen.status, BeamJobStatus) else ""
+        return replace(beam, ready=beam.ready + ("" if before.endswith(" ") else " "))
+
+    patch.setattr(deciding, "as_beam_status", restless)
+
+
+T9K = ("GenericJob", "PyTorchTrainingJob", "XGBoostTrainingJob")
+RIGID = ("MPIJob", "ColossalAIJob")
+TASKSET = ("TaskSet",)
+MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
+    (status_written_last, T9K),
+    (terminating_pods_are_gone, TASKSET),
+    (strangers_are_adopted, T9K),
+    (deletes_go_by_name_alone, T9K),
+    (evictions_count, T9K),
+    (finished_jobs_are_decided_anew, T9K),
+    (ends_are_counted_at_each_pass, T9K),
+    (status_is_written_over_any_version, T9K),
+    (answers_are_taken_whatever_their_version, T9K),
+    (lists_keep_what_is_gone, T9K),
+    (pauses_are_only_said, T9K),
+    (revisions_are_ignored, T9K),
+    (gangs_come_back_one_by_one, RIGID),
+    (replica_retries_survive_a_retry_of_the_whole, TASKSET),
+    (tasksets_retry_before_the_old_pods_are_gone, TASKSET),
+    (replicas_of_a_taskset_overlap, TASKSET),
+    (limits_are_ignored, T9K),
+    (nothing_is_cleaned_up, T9K),
+    (jobs_live_for_ever, T9K),
+    (times_move_by_themselves, T9K),
+    (lost_nodes_are_waited_for, T9K),
+    (ends_that_were_asked_for_count, T9K),
+    (failures_are_not_tried_again, T9K),
+    (a_beam_status_is_never_the_same, ("BeamJob",)),
+)
+
+
+def first_failure(kinds: tuple[str, ...]) -> Failure | None:
+    for seed in range(RUNS_MAX):
+        _, failure = run(Settings(seed=seed, kinds=kinds))
+        if failure is not None:
+            return failure
+    return None
+
+
+@pytest.mark.parametrize(
+    ("mutate", "kinds"), [pytest.param(*each, id=each[0].__name__) for each in MUTANTS]
+)
+def test_the_simulation_finds(
+    mutate: Callable[[Patch], None],
+    kinds: tuple[str, ...],
+    monkeypatch: Patch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    mutate(monkeypatch)
+    failure = first_failure(kinds)
+    assert failure is not None, f"{mutate.__name__}: {RUNS_MAX} runs went by unnoticed"
+    record_property("found", f"{failure.rule} (seed {failure.settings.seed})")
+
+
+def test_a_failing_run_gets_shorter(monkeypatch: Patch) -> None:
+    limits_are_ignored(monkeypatch)
+    failure = first_failure(("GenericJob",))
+    assert failure is not None
+    short = shrunk(failure)
+    assert short.rule == failure.rule
+    assert short.settings.without
+    assert short.steps <= failure.steps
+    _, again = run(short.settings)
+    assert again == short
