@@ -10,7 +10,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 import pytest
+from manifests import valid_manifests
 from prometheus_client.parser import text_string_to_metric_families
 from rig.plane import ControlPlane
 
@@ -44,7 +45,10 @@ from jobyard.controller.leading import (
 )
 from jobyard.controller.logs import TEXT_LENGTH_MAX, JsonLines, LogFormat, configure
 from jobyard.controller.metrics import JOB_KINDS, PHASES, Metrics
+from jobyard.controller.notes import Notes
+from jobyard.controller.reconciling import Next, Reconciler
 from jobyard.controller.serving import Serving, ServingError
+from jobyard.controller.world import World
 
 DEADLINE_SECONDS = 30
 SECRET = "s3cret-that-nobody-may-see"
@@ -857,3 +861,25 @@ def test_a_record_is_bounded_and_always_encodes(log: logging.Logger, tmp_path: P
         configure(LogFormat.JSON, stream=stream)
         act()
     assert len((tmp_path / "log").read_bytes().splitlines()) == 2
+
+
+def test_a_job_that_is_gone_is_forgotten() -> None:
+    """What is kept between passes must not grow with the jobs there ever were."""
+
+    async def nothing(requests: Sequence[Request]) -> Sequence[Answer | None]:
+        return [None for _ in requests]
+
+    manifest = next(m for m in valid_manifests() if m["kind"] == "GenericJob")
+    manifest["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
+    world, notes = World(lambda _: None), Notes()
+    record = world.decode_job["GenericJob"](json.dumps(manifest).encode())
+    world.jobs["GenericJob"].changed(record)
+    notes.of(record)
+    world.jobs["GenericJob"].removed(record)
+    reconciler = Reconciler(world, notes, nothing, lambda: 0.0, dict)
+    passed = reconciler.reconcile(record.key)
+    with pytest.raises(StopIteration) as ended:
+        passed.send(None)
+    assert ended.value.value.next is Next.GONE
+    assert world.forget(record.key) is None
+    assert len(notes) == 0

@@ -75,6 +75,9 @@ class Notes:
             note.lowered = Lowered(description, {} if is_taskset else wanted_objects(description))
         return note.lowered
 
+    def __len__(self) -> int:
+        return len(self._notes)
+
     def forget(self, uid: str) -> None:
         self._notes.pop(uid, None)
 

@@ -94,6 +94,9 @@ class Reconciler:
     async def reconcile(self, key: JobKey) -> Passed:
         record = self._world.job(key)
         if record is None:
+            uid = self._world.forget(key)
+            if uid is not None:
+                self._notes.forget(uid)
             return Passed(next=Next.GONE)
         if record.job is None:
             return Passed(next=Next.WAIT, problem=record.problem)

@@ -33,6 +33,7 @@ class World:
     def __init__(self, wake: Callable[[JobKey], None]) -> None:
         self._wake = wake
         self._keys: dict[str, JobKey] = {}
+        self._uids: dict[JobKey, str] = {}
         self.jobs = {kind.name: Shelf[JobRecord](self._job_changed) for kind in JOB_KINDS}
         self.pods = Shelf[Pod](self._owned_changed)
         self.children = {kind: Shelf[ChildRecord](self._owned_changed) for kind in CHILD_KINDS}
@@ -93,6 +94,7 @@ class World:
 
     def _job_changed(self, record: JobRecord) -> None:
         self._keys[record.uid] = record.key
+        self._uids[record.key] = record.uid
         self._wake(record.key)
 
     def _owned_changed(self, obj: Pod | ChildRecord) -> None:
@@ -100,8 +102,12 @@ class World:
         if key is not None:
             self._wake(key)
 
-    def forget(self, uid: str) -> None:
-        self._keys.pop(uid, None)
+    def forget(self, key: JobKey) -> str | None:
+        """A job that is gone; its uid, if it was known."""
+        uid = self._uids.pop(key, None)
+        if uid is not None:
+            self._keys.pop(uid, None)
+        return uid
 
 
 def _secrets(known: dict[str, Child]) -> dict[ChildKey, Child]:
