@@ -6,12 +6,23 @@ go wrong is tested where those are.
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from job_manifests import beam, elastic_pytorch, generic, mpi, pytorch, xgboost
 from job_world import START, World
+from manifests import valid_manifests
 
+from jobyard.api.crd import schema_node
+from jobyard.api.kinds import kind_of
+from jobyard.controller.ssh_keys import fresh_keys
 from jobyard.plan.decision import INVALID_TEMPLATE, Obstacle, Plan
+from jobyard.plan.lowering import described, has_replicas
+from jobyard.plan.rendering import children
+from jobyard.plan.ssh import KEY_FILES
+from jobyard.plan.supporting import HIDDEN
+from jobyard.schema.admission import admitted
 
 
 def restarted(world: World, name: str) -> None:
@@ -323,3 +334,44 @@ def test_why_it_is_pending_has_an_answer_with_numbers() -> None:
         "Unscheduled",
         "1 of 2 running; worker-1: Unschedulable: 0/4 nodes: Insufficient nvidia.com/gpu",
     )
+
+
+# trainer 1101
+def test_a_name_that_would_be_too_long_is_refused_at_admission() -> None:
+    for manifest in valid_manifests():
+        kind = kind_of(manifest["apiVersion"], manifest["kind"])
+        assert kind is not None
+        if not has_replicas(kind):
+            continue
+        manifest["metadata"]["name"] = "a" * 63
+        errors = admitted(manifest, schema_node(kind)).errors
+        assert any("63" in each.text for each in errors), manifest["kind"]
+
+
+# mpi-operator: the cluster's domain hard-coded
+def test_no_child_names_a_cluster_domain() -> None:
+    for manifest in valid_manifests():
+        kind = kind_of(manifest["apiVersion"], manifest["kind"])
+        assert kind is not None
+        description = described(kind, admitted(manifest, schema_node(kind)).value)
+        if description is None or description.faults:
+            continue
+        for child in children(description):
+            text = json.dumps(child)
+            assert ".svc" not in text
+            assert "cluster.local" not in text
+
+
+# mpi-operator 429, 472, 580
+def test_keys_are_made_for_each_job_and_never_shown() -> None:
+    first, second = fresh_keys(), fresh_keys()
+    assert first.keys() == second.keys() == set(KEY_FILES)
+    assert not set(first.values()) & set(second.values())
+    assert first["host_key"] != first["identity"]
+    manifest = next(m for m in valid_manifests() if m["kind"] == "MPIJob")
+    kind = kind_of(manifest["apiVersion"], manifest["kind"])
+    assert kind is not None
+    description = described(kind, admitted(manifest, schema_node(kind)).value)
+    assert description is not None
+    (secret,) = (child for child in children(description) if child["kind"] == "Secret")
+    assert set(secret["stringData"].values()) == {HIDDEN}
