@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import re
 import sys
@@ -200,6 +201,18 @@ async def one_large_job(
         return await measured(api, pid, act)
 
 
+async def many_pods_cached(plane: ControlPlane, api: ApiCaller, jobs: int, size: int) -> float:
+    """Memory of a controller that knows the pods of so many jobs, in MB."""
+    namespace = await namespace_made(api, "cached")
+    async with running_controller(plane.kubeconfig, namespace) as process:
+        for n in range(jobs):
+            path, body = ours(f"large-{n}", size)
+            answer = await api.request("POST", path.format(namespace), body=body)
+            assert answer.status == 201, answer.text
+        await pods_made(api, namespace, jobs * size)
+        return memory_mb(process.process.pid)
+
+
 async def many_small_jobs(
     who: str, plane: ControlPlane, api: ApiCaller, count: int, their_pid: int
 ) -> Cost:
@@ -239,6 +252,14 @@ def told(title: str, costs: dict[str, Cost]) -> None:
         print(f"  ratio of seconds: {costs[OURS].seconds / costs[THEIRS].seconds:.2f}")
 
 
+def growth(costs: dict[int, Cost]) -> str:
+    """How the controller's CPU time grows with the size of a job."""
+    small, large = min(costs), max(costs)
+    ratio = costs[large].cpu_seconds / costs[small].cpu_seconds
+    power = math.log(ratio) / math.log(large / small)
+    return f"CPU time from {small} to {large} replicas grows like N^{power:.2f}"
+
+
 async def main(sizes: list[int], jobs: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -261,6 +282,11 @@ async def main(sizes: list[int], jobs: int) -> None:
                 }
                 large[size] = costs[OURS]
                 told(f"one job of {size} replicas: create to all pods made", costs)
+            if max(sizes, default=0) >= 5000:
+                memory = await many_pods_cached(plane, api, 2, 5000)
+                print(f"\nmemory with 10,000 pods cached: {memory:.0f} MB")
+            if len(sizes) > 1:
+                print(f"\n{growth(large)}")
             if jobs:
                 costs = {
                     who: await many_small_jobs(who, plane, api, jobs, their_pid)
