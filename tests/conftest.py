@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import hypothesis
+import hypothesis.core
 import pytest
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
@@ -27,6 +28,8 @@ hypothesis.settings.load_profile("jobyard")
 def pytest_configure() -> None:
     """One seed for all random tests of a run; xdist's workers inherit it."""
     os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(1, 2**31)))
+    # What its own option --hypothesis-seed sets: its examples follow from the same seed.
+    hypothesis.core.global_force_seed = int(os.environ[SEED_VARIABLE])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
