@@ -222,7 +222,7 @@ def test_a_pause_while_a_replica_waits_for_its_restart_keeps_the_count(staging: 
                 "it runs again",
                 lambda tries=tries: (
                     attempt_of(stage, name, "worker-1") == str(tries)
-                    and stage.status(name)["aggregate"]["running"] == 2
+                    and stage.status(name).get("aggregate", {}).get("running") == 2
                 ),
             )
         await stage.kubelet.finish(f"{name}-worker-1", 1)
@@ -278,7 +278,9 @@ def test_debug_off_replaces_the_pods_uncounted(staging: Staging) -> None:
         old = set(stage.uids(name).values())
         # An end in debug mode neither ends the job nor counts.
         await stage.kubelet.finish(f"{name}-worker-1", 1)
-        await stage.until("it is seen", lambda: stage.status(name)["aggregate"]["running"] == 1)
+        await stage.until(
+            "it is seen", lambda: stage.status(name).get("aggregate", {}).get("running") == 1
+        )
         assert stage.status(name)["restarts"] == 0
         assert stage.status(name)["phase"] == "Running"
         await stage.patch(name, {"runMode": {"debug": {"enabled": False}}})
@@ -357,7 +359,7 @@ def test_the_backoff_limit_is_shared_by_all_replicas(staging: Staging) -> None:
                 "it runs again",
                 lambda rank=rank: (
                     attempt_of(stage, name, f"worker-{rank}") == "1"
-                    and stage.status(name)["aggregate"]["running"] == 2
+                    and stage.status(name).get("aggregate", {}).get("running") == 2
                 ),
             )
         assert stage.status(name)["restarts"] == stage.status(name)["backoffCount"] == 2
@@ -397,7 +399,7 @@ def test_always_restarts_successes_up_to_its_limit(staging: Staging) -> None:
                 f"attempt {tries} runs",
                 lambda tries=tries: (
                     attempt_of(stage, name, "worker-0") == tries
-                    and stage.status(name)["aggregate"]["running"] == 1
+                    and stage.status(name).get("aggregate", {}).get("running") == 1
                 ),
             )
             assert stage.status(name)["phase"] == "Running"
