@@ -179,7 +179,7 @@ def test_settling(given: Any, want: Any, unknown: list[Path]) -> None:
         ({"name": "a", "inner": {"size": 0}}, [("inner.size", "is 0; must be at least 1")]),
         ({"name": "a", "inner": {"size": 10}}, [("inner.size", "is 10; must be at most 9")]),
         ({"name": "a", "inner": {"size": 9}}, [("inner.size", "size is 9; must be below 9")]),
-        ({"name": "a", "inner": {"size": 1.5}}, [("inner.size", f"is a number; must be {WHOLE}")]),
+        ({"name": "a", "inner": {"size": 1.5}}, [("inner.size", f"is 1.5; must be {WHOLE}")]),
         (
             {"name": "a", "words": "hi"},
             [("words", 'is the string "hi"; must be a list: write ["hi"]')],
@@ -188,7 +188,7 @@ def test_settling(given: Any, want: Any, unknown: list[Path]) -> None:
         ({"name": "a", "words": [None]}, [("words[0]", "is null; must be a string")]),
         (
             {"name": "a", "counts": {"x": 2**63}},
-            [("counts.x", f"is a number; must be {WHOLE}")],
+            [("counts.x", f"is {2**63}; must be {WHOLE} of at most 64 bits")],
         ),
     ],
     ids=str,

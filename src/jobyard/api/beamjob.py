@@ -224,7 +224,9 @@ class FlinkClusterStatus(Value):
     """The pods of the Flink cluster."""
 
     job_manager_status: Annotated[PodStatuses, described("The job manager's pod.")] = ()
-    task_manager_status: Annotated[PodStatuses, described("The task managers' pods.")] = ()
+    task_manager_status: Annotated[
+        PodStatuses, described("The pods of the first 100 task managers; `tasks` has all.")
+    ] = ()
 
 
 class BeamJobStatus(ReplicaSummary):

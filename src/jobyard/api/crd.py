@@ -8,7 +8,7 @@ from typing import Any
 from jobyard.api.kinds import Kind
 from jobyard.schema.core import JSONSchema
 from jobyard.schema.derive import derived
-from jobyard.schema.node import Node, compiled
+from jobyard.schema.node import Node, compiled_once
 
 _META = {
     "apiVersion": {
@@ -42,7 +42,7 @@ def _bare(schema: Any) -> Any:
 @cache
 def schema_node(kind: Kind) -> Node:
     """The same schema, ready to check objects with."""
-    return compiled(open_api_schema(kind))
+    return compiled_once(open_api_schema(kind))
 
 
 def crd(kind: Kind) -> dict[str, Any]:

@@ -115,6 +115,9 @@ class ReplicaStatus(Value):
     ] = ()
     attempt: Annotated[Count, described("Which attempt this row speaks of, from 0.")] = 0
     restart_count: Annotated[Count, described("How often the replica was restarted.")] = 0
+    pods_before: Annotated[
+        Count, described("How many pods it had before, whether their ends counted or not.")
+    ] = 0
     failures_in_a_row: Annotated[
         Count, described("Short attempts one after the other; each doubles the delay.")
     ] = 0

@@ -18,16 +18,59 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
+class FaultKind(StrEnum):
+    """What a schema can find wrong, for who tells it in other words than ours."""
+
+    TYPE = "type"
+    FORMAT = "format"
+    REQUIRED = "required"
+    ENUM = "enum"
+    LOW = "low"
+    NOT_ABOVE = "not above"
+    HIGH = "high"
+    NOT_BELOW = "not below"
+    WIDTH = "width"
+    MULTIPLE = "multiple"
+    SHORT = "short"
+    LONG = "long"
+    PATTERN = "pattern"
+    FEW_ITEMS = "few items"
+    MANY_ITEMS = "many items"
+    FEW_ENTRIES = "few entries"
+    MANY_ENTRIES = "many entries"
+    DUPLICATE = "duplicate"
+    NONE_OF_ANY = "anyOf"
+    NONE_OF_ONE = "oneOf, none"
+    SEVERAL_OF_ONE = "oneOf, several"
+    SOME_OF_ALL = "allOf, some"
+    NONE_OF_ALL = "allOf, none"
+    NEGATED = "not"
+    RULE = "rule"
+    BROKEN_RULE = "broken rule"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """The same as a finding's text, as parts: what was found, and what was wanted, as texts."""
+
+    kind: FaultKind
+    found: str = ""
+    wanted: str = ""
+    # The value that a rule refused, where it is a scalar.
+    value: str = ""
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One fault: `text` says what was found and what would be right."""
 
     path: Path
     text: str
     severity: Severity = Severity.ERROR
+    # Only for what a schema finds.
+    fault: Fault | None = None
 
 
-def error(path: Path, text: str) -> Finding:
-    return Finding(path, text)
+def error(path: Path, text: str, fault: Fault | None = None) -> Finding:
+    return Finding(path, text, fault=fault)
 
 
 def warning(path: Path, text: str) -> Finding:

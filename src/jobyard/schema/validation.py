@@ -2,18 +2,24 @@
 
 The verdict is the API server's. It stops at a fault of shape before it looks at rules;
 here a place's rules are looked at as soon as nothing below it is at fault, which finds
-more at once and never refuses what the API server takes.
+more at once and never refuses what the API server takes. Who must do exactly as the API
+server does takes `shape_faults` and the rules apart.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from jobyard.schema.cel import holds, text_of
-from jobyard.schema.finding import Finding, Path, error
+import msgspec
+
+from jobyard.schema.finding import Fault, FaultKind, Finding, Path, dotted, error
 from jobyard.schema.formats import format_fault
-from jobyard.schema.node import EMPTY, CompiledRule, Node
+from jobyard.schema.junctions import junction_faults
+from jobyard.schema.node import EMPTY, Node
+from jobyard.schema.rule_checks import correlated, rule_faults
 from jobyard.schema.wording import (
     mismatch,
     missing,
@@ -23,50 +29,58 @@ from jobyard.schema.wording import (
     wrong_type,
 )
 
+__all__ = ["faults", "rule_faults", "shape_faults", "type_of"]
+
 
 def faults(value: Any, node: Node, path: Path, old: Any = None) -> list[Finding]:
     """Every fault of a value; `old` is what stood there before an update, if known."""
     found = list(_own_faults(value, node, path))
-    if isinstance(value, dict):
-        for name, item in value.items():
-            sub = node.properties.get(name, node.additional) or EMPTY
-            before = old.get(name) if isinstance(old, dict) else None
-            found += faults(item, sub, (*path, name), before)
-    elif isinstance(value, list):
-        # What stood at an index before may be another item: lists aren't followed.
-        for n, item in enumerate(value):
-            found += faults(item, node.items or EMPTY, (*path, n))
+    for step, item, sub in _children(value, node):
+        found += faults(item, sub, (*path, step), correlated(value, node, step, old))
     if not found and node.rules:
         found += rule_faults(value, node.rules, path, old)
     return found
 
 
-def rule_faults(
-    value: Any, rules: tuple[CompiledRule, ...], path: Path, old: Any
-) -> Iterator[Finding]:
-    variables = {"self": value} if old is None else {"self": value, "oldSelf": old}
-    for rule in rules:
-        if rule.is_transition and old is None:
+def shape_faults(value: Any, node: Node, path: Path, old: Any = msgspec.UNSET) -> list[Finding]:
+    """All faults but those of rules. What is as it was in `old` is let be."""
+    found: list[Finding] = []
+    _gather_shape_faults(value, node, path, old, found)
+    return found
+
+
+def _gather_shape_faults(
+    value: Any, node: Node, path: Path, old: Any, found: list[Finding]
+) -> None:
+    if old is not msgspec.UNSET and value == old:
+        return
+    found.extend(_own_faults(value, node, path))
+    for step, item, sub in _children(value, node):
+        if type(item) is sub.bare_type:
             continue
-        if not holds(rule.cel, variables):
-            told = text_of(rule.message_cel, variables) if rule.message_cel else None
-            yield error((*path, *rule.field), told or rule.message)
+        before = correlated(value, node, step, old, msgspec.UNSET)
+        _gather_shape_faults(item, sub, (*path, step), before, found)
+
+
+def _children(value: Any, node: Node) -> Iterator[tuple[str | int, Any, Node]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name, item, node.at(name)
+    elif isinstance(value, list):
+        for n, item in enumerate(value):
+            yield n, item, node.items or EMPTY
+
+
+_TYPES = {type(None): "null", bool: "boolean", str: "string", list: "array", dict: "object"}
 
 
 def type_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "integer" if _is_json_integer(value) else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    known = _TYPES.get(type(value))
+    if known is not None:
+        return known
+    if not isinstance(value, int | float):
+        return "object"
+    return "integer" if _is_json_integer(value) else "number"
 
 
 def _is_json_integer(value: float) -> bool:
@@ -89,10 +103,14 @@ def _own_faults(value: Any, node: Node, path: Path) -> Iterator[Finding]:
         and found not in node.types
         and not (found == "integer" and "number" in node.types)
     ):
-        yield error(path, wrong_type(value, found, node))
+        fault = Fault(FaultKind.TYPE, found, ",".join(node.types))
+        if found == "number" and node.types == ("integer",) and node.format in _WIDEST:
+            fault = Fault(FaultKind.TYPE, "float64", node.format)
+        yield error(path, wrong_type(value, found, node), fault)
         return
     if node.enum and value not in node.enum:
-        yield error(path, not_listed(value, node.enum))
+        words = ", ".join(json.dumps(str(word)) for word in node.enum)
+        yield error(path, not_listed(value, node.enum), _fault(FaultKind.ENUM, value, words))
     match value:
         case bool():
             pass
@@ -104,44 +122,74 @@ def _own_faults(value: Any, node: Node, path: Path) -> Iterator[Finding]:
             yield from _list_faults(value, node, path)
         case dict():
             yield from _object_faults(value, node, path)
+    if node.any_of or node.one_of or node.all_of or node.negated is not None:
+        yield from junction_faults(value, node, path, faults)
+
+
+def _fault(kind: FaultKind, value: Any, wanted: object = "") -> Fault:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return Fault(kind, json.dumps(value, ensure_ascii=False, separators=(",", ":")), str(wanted))
 
 
 _WIDEST = {"int32": 2**31 - 1, "int64": 2**63 - 1}
 
 
+def _width_fault(value: float, node: Node, path: Path) -> Finding:
+    text = f"is {shown(value)}; must fit into {node.format.removeprefix('int')} bits"
+    return error(path, text, Fault(FaultKind.WIDTH, dotted(path), node.format))
+
+
 def _number_faults(value: float, node: Node, path: Path) -> Iterator[Finding]:
     widest = _WIDEST.get(node.format)
-    if node.minimum is not None and value < node.minimum:
-        yield error(path, f"is {shown(value)}; must be at least {node.minimum:g}")
-    elif node.maximum is not None and value > node.maximum:
-        yield error(path, f"is {shown(value)}; must be at most {node.maximum:g}")
-    elif widest is not None and not -widest - 1 <= value <= widest:
-        yield error(
-            path, f"is {shown(value)}; must fit into {node.format.removeprefix('int')} bits"
-        )
+    least, most = node.minimum, node.maximum
+    is_too_wide = widest is not None and not -widest - 1 <= value <= widest
+    if least is not None and (value < least or (value == least and node.is_minimum_exclusive)):
+        bound = "more than" if node.is_minimum_exclusive else "at least"
+        kind = FaultKind.NOT_ABOVE if node.is_minimum_exclusive else FaultKind.LOW
+        text = f"is {shown(value)}; must be {bound} {least:g}"
+        yield error(path, text, _fault(kind, value, f"{least:g}"))
+    elif most is not None and (value > most or (value == most and node.is_maximum_exclusive)):
+        bound = "less than" if node.is_maximum_exclusive else "at most"
+        kind = FaultKind.NOT_BELOW if node.is_maximum_exclusive else FaultKind.HIGH
+        text = f"is {shown(value)}; must be {bound} {most:g}"
+        yield error(path, text, _fault(kind, value, f"{most:g}"))
+    elif is_too_wide:
+        yield _width_fault(value, node, path)
+    if node.multiple_of:
+        quotient = value / node.multiple_of
+        if not math.isclose(quotient, round(quotient), rel_tol=0, abs_tol=1e-9):
+            text = f"is {shown(value)}; must be a multiple of {node.multiple_of:g}"
+            yield error(path, text, _fault(FaultKind.MULTIPLE, value, f"{node.multiple_of:g}"))
 
 
 def _text_faults(value: str, node: Node, path: Path) -> Iterator[Finding]:
     too_short = node.min_length is not None and len(value) < node.min_length
     too_long = node.max_length is not None and len(value) > node.max_length
     if too_short or too_long:
-        yield error(path, out_of_size(len(value), node.min_length, node.max_length, "characters"))
+        text = out_of_size(len(value), node.min_length, node.max_length, "characters")
+        fault = _fault(FaultKind.SHORT, value, node.min_length)
+        if too_long:
+            fault = _fault(FaultKind.LONG, value, node.max_length)
+        yield error(path, text, fault)
     elif node.pattern is not None and not node.pattern.search(value):
-        yield error(path, mismatch(value, node))
+        fault = _fault(FaultKind.PATTERN, value, node.pattern.pattern)
+        yield error(path, mismatch(value, node), fault)
     elif node.format:
-        fault = format_fault(value, node.format)
-        if fault:
-            yield error(path, fault)
+        wrong = format_fault(value, node.format)
+        if wrong:
+            yield error(path, wrong, _fault(FaultKind.FORMAT, value, node.format))
 
 
 def _list_faults(value: list[Any], node: Node, path: Path) -> Iterator[Finding]:
-    if _is_out_of_size(value, node):
-        yield error(path, out_of_size(len(value), node.min_size, node.max_size, "items"))
+    yield from _size_faults(value, node, path)
     if node.list_keys:
-        yield from _repeated(value, node.list_keys, path)
+        yield from _repeated_keys(value, node.list_keys, path)
+    elif node.is_set:
+        yield from _repeated_items(value, path)
 
 
-def _repeated(value: list[Any], keys: tuple[str, ...], path: Path) -> Iterator[Finding]:
+def _repeated_keys(value: list[Any], keys: tuple[str, ...], path: Path) -> Iterator[Finding]:
     seen: set[tuple[str, ...]] = set()
     for n, item in enumerate(value):
         if not isinstance(item, dict):
@@ -149,18 +197,40 @@ def _repeated(value: list[Any], keys: tuple[str, ...], path: Path) -> Iterator[F
         key = tuple(shown(item.get(name)) for name in keys)
         if key in seen:
             named = ", ".join(f"{name} {text}" for name, text in zip(keys, key, strict=True))
-            yield error((*path, n), f"repeats {named}; each may stand once")
+            told = {name: item[name] for name in sorted(keys) if name in item}
+            fault = _fault(FaultKind.DUPLICATE, told)
+            yield error((*path, n), f"repeats {named}; each may stand once", fault)
         seen.add(key)
 
 
+def _repeated_items(value: list[Any], path: Path) -> Iterator[Finding]:
+    for n, item in enumerate(value):
+        if item in value[:n]:
+            fault = _fault(FaultKind.DUPLICATE, item)
+            yield error((*path, n), f"repeats {shown(item)}; each may stand once", fault)
+
+
 def _object_faults(value: dict[str, Any], node: Node, path: Path) -> Iterator[Finding]:
-    if _is_out_of_size(value, node):
-        yield error(path, out_of_size(len(value), node.min_size, node.max_size, "entries"))
-    for name in node.required:
+    yield from _size_faults(value, node, path)
+    for name in (*node.required, *(("apiVersion", "kind") if node.is_embedded else ())):
         if name not in value:
-            yield error((*path, name), missing(node.properties.get(name)))
+            text = missing(node.properties.get(name))
+            yield error((*path, name), text, Fault(FaultKind.REQUIRED))
 
 
-def _is_out_of_size(value: list[Any] | dict[str, Any], node: Node) -> bool:
-    too_small = node.min_size is not None and len(value) < node.min_size
-    return too_small or (node.max_size is not None and len(value) > node.max_size)
+_SIZE_KINDS = {
+    "items": (FaultKind.FEW_ITEMS, FaultKind.MANY_ITEMS),
+    "entries": (FaultKind.FEW_ENTRIES, FaultKind.MANY_ENTRIES),
+}
+
+
+def _size_faults(value: list[Any] | dict[str, Any], node: Node, path: Path) -> Iterator[Finding]:
+    if node.min_size is None and node.max_size is None:
+        return
+    size, unit = len(value), "items" if isinstance(value, list) else "entries"
+    few, many = _SIZE_KINDS[unit]
+    text = out_of_size(size, node.min_size, node.max_size, unit)
+    if node.min_size is not None and size < node.min_size:
+        yield error(path, text, _fault(few, size, node.min_size))
+    elif node.max_size is not None and size > node.max_size:
+        yield error(path, text, _fault(many, size, node.max_size))

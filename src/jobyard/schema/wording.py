@@ -38,12 +38,41 @@ def wrong_type(value: Any, found: str, node: Node) -> str:
         return f'is {shown(value)}, {noun(found)}; must be a string: write "{shown(value)}"'
     if node.types == ("array",) and found == "string":
         return f"is the string {shown(value)}; must be a list: write [{shown(value)}]"
+    if node.types == ("integer",) and found == "number":
+        return f"is {shown(value)}; must be {_narrower(value, node) or wanted}"
     return f"is {noun(found)}; must be {wanted}"
+
+
+def _narrower(value: float, node: Node) -> str:
+    """What a number must be that is whole, but too big to be taken for a whole one."""
+    if value % 1:
+        return ""
+    if value < 0 and node.minimum is not None and not node.is_minimum_exclusive:
+        return f"at least {node.minimum:.0f}"
+    if value > 0 and node.maximum is not None and not node.is_maximum_exclusive:
+        return f"at most {node.maximum:.0f}"
+    bits = node.format.removeprefix("int") or "64"
+    return f"a whole number of at most {bits} bits" if isinstance(value, int) else ""
 
 
 def noun(kind: str) -> str:
     """A JSON type in words."""
     return "a truth value" if kind == "boolean" else _NOUNS[kind]
+
+
+def type_noun(value: Any) -> str:
+    """The type of a value of the right shape, as CEL's messages name it."""
+    match value:
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "integer"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
 
 
 def _as_quantity(value: Any) -> str:
