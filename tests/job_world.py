@@ -135,12 +135,19 @@ class World:
         self.apply(plan, until)
         return plan
 
+    def _is_stuck(self, plan: Plan) -> bool:
+        """All that is left to do is what was refused before."""
+        rest = msgspec.structs.replace(plan, pods=(), look_again_at=None)
+        keys = [child_key(pod) for pod in plan.pods]
+        return rest == Plan() and all(key in self.refused for key in keys)
+
     def settle(self) -> tuple[Event, ...]:
         """Until nothing is left to do but to wait; the events that were told."""
         told = len(self.events)
         for _ in range(_ROUNDS_MAX):
             plan = self.step()
-            if plan.is_empty or plan.ends_job or (plan.probes and not self.is_probed):
+            is_refused = plan.probes and not self.is_probed
+            if plan.is_empty or plan.ends_job or is_refused or self._is_stuck(plan):
                 return tuple(self.events[told:])
         raise AssertionError(f"the decision doesn't come to rest: {self.decide()}")
 
@@ -264,7 +271,22 @@ class World:
         """The kubelet or a scheduler ends the pod, and says why."""
         if code is not None:
             self.end(name, code)
-        self._update(name, phase=PodPhase.FAILED, reason=reason, was_taken_away=True)
+        self._update(
+            name,
+            phase=PodPhase.FAILED,
+            reason=reason,
+            was_taken_away=True,
+            taken_away_at=self.now,
+        )
+
+    def lose_sight_of(self, *names: str) -> None:
+        """The node of these pods isn't heard of: all that today's clusters change is readiness."""
+        for name in names:
+            self._update(name, is_ready=False, is_out_of_reach=True)
+
+    def see_again(self, *names: str) -> None:
+        for name in names:
+            self._update(name, is_ready=True, is_out_of_reach=False)
 
     def tell_to_go(self, name: str) -> None:
         """Somebody deletes the pod: it has its grace."""

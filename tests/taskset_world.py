@@ -215,9 +215,12 @@ class World:
             "startedAt": text_of(self.now),
             "finishedAt": text_of(self.now),
         }
-        status = {"name": "main", "state": {"terminated": ended}}
+        statuses: list[dict[str, Any]] = [{"name": "main", "state": {"terminated": ended}}]
+        if sidecar:
+            running = {"running": {"startedAt": text_of(self.now)}}
+            statuses.append({"name": "sidecar", "state": running})
         self.pods[name]["spec"] = {"nodeName": "node-1"}
-        self.pods[name]["status"] = {"phase": phase, "containerStatuses": [status]}
+        self.pods[name]["status"] = {"phase": phase, "containerStatuses": statuses}
 
     def evict(self, name: str) -> None:
         self.pods[name]["status"] = {"phase": "Failed", "reason": "Evicted", "message": "disk"}

@@ -7,12 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from manifests import ROOT
 
 from jobyard.api.replicas import RestartPolicy
 from jobyard.api.run_policy import CleanUpPolicy
+from jobyard.cli.live.pods import JobPod
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import read
 from jobyard.plan.description import Description, Ending, Restart
@@ -35,9 +37,16 @@ SPARK_OPTIONS = [
     f"--spark_master_url=spark://{SPARK_HOST}:7077",
     "--spark_version=3",
     f"--spark_rest_url=http://{SPARK_HOST}:6066",
+    "--job_server_jvm_properties=--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--job_server_jvm_properties=--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--job_server_jvm_properties=--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--job_server_jvm_properties=--add-opens=java.base/java.lang.invoke=ALL-UNNAMED",
     "--environment_type=EXTERNAL",
     "--environment_config=localhost:50000",
 ]
+SCRATCH_PATH = "/run/jobyard/scratch"
+TEMPORARY = f"-Djava.io.tmpdir={SCRATCH_PATH}"
+SCRATCH = {"name": "jobyard-scratch", "emptyDir": {}}
 SUBMITTING: dict[str, Any] = {"name": "submit", "image": "beam", "command": ["python3", "w.py"]}
 
 
@@ -190,6 +199,19 @@ def test_each_try_has_a_pod_of_its_own() -> None:
     assert pod["spec"]["hostname"] == "words-batchjob-3"
 
 
+@pytest.mark.parametrize("attempt", [0, 3])
+def test_logs_tell_the_tries_apart(attempt: int) -> None:
+    description = job(flink())
+    for role, want in zip(
+        description.roles,
+        ("flinkcluster-jobmanager-0", "flinkcluster-taskmanager-0", f"batchjob-{attempt}"),
+        strict=True,
+    ):
+        pod = replica_pod(description, Replica(role=role, rank=0, attempt=attempt))
+        made = {**pod, "metadata": {**pod["metadata"], "namespace": "default", "uid": "1"}}
+        assert msgspec.convert(made, JobPod).replica == want
+
+
 def test_a_pod_of_the_cluster_keeps_its_name_when_it_is_made_anew() -> None:
     description = job(flink())
     pod = replica_pod(description, Replica(role=description.roles[1], rank=0, attempt=3))
@@ -203,6 +225,7 @@ def test_flinks_settings_without_a_word_of_the_user() -> None:
         "jobmanager.rpc.port": "6123",
         "blob.server.port": "6124",
         "rest.port": "8081",
+        "io.tmp.dirs": SCRATCH_PATH,
     }
     manager = container(description, "flinkcluster-jobmanager-0", "jobmanager")
     assert properties(manager) == {
@@ -279,10 +302,10 @@ def test_flink_properties_with_spaces_arrive_whole() -> None:
     description = job(flink(flinkProperties=given))
     worker = container(description, "flinkcluster-taskmanager-0", "taskmanager")
     assert not properties(worker).keys() & given.keys()
-    assert env(worker)["FLINK_ENV_JAVA_OPTS_TM"] == "-Da=1 -Db=2 -Dc=3"
-    assert worker["args"] == ["taskmanager", "-Dmetrics.scope.tm=host tm"]
+    assert env(worker)["FLINK_ENV_JAVA_OPTS_TM"] == f"{TEMPORARY} -Da=1 -Db=2 -Dc=3"
+    assert worker["args"] == ["taskmanager", "-D", "metrics.scope.tm=host tm"]
     manager = container(description, "flinkcluster-jobmanager-0", "jobmanager")
-    assert env(manager)["FLINK_ENV_JAVA_OPTS_JM"] == "-Da=1 -Db=2"
+    assert env(manager)["FLINK_ENV_JAVA_OPTS_JM"] == f"{TEMPORARY} -Da=1 -Db=2"
 
 
 def test_sparks_master_and_worker() -> None:
@@ -296,17 +319,19 @@ def test_sparks_master_and_worker() -> None:
         "org.apache.spark.deploy.master.Master",
         *("--host", "$(JOBYARD_HOST)", "--port", "7077", "--webui-port", "8080"),
     ]
-    assert env(master)["SPARK_MASTER_OPTS"] == f"-Dspark.master.rest.enabled=true {options}"
+    assert env(master)["SPARK_MASTER_OPTS"] == (
+        f"{TEMPORARY} -Dspark.master.rest.enabled=true {options}"
+    )
     assert env(master)["JOBYARD_HOST"] == SPARK_HOST
     assert master["readinessProbe"]["httpGet"] == {"path": "/", "port": 8080}
     worker = container(description, "sparkcluster-worker-0", "worker")
     assert worker["args"] == [
         "org.apache.spark.deploy.worker.Worker",
         *("--host", "$(JOBYARD_HOST)", "--webui-port", "8081"),
-        *("--work-dir", "/tmp/spark-worker", "--cores", "2", "--memory", "3072m"),
+        *("--work-dir", SCRATCH_PATH, "--cores", "2", "--memory", "3072m"),
         f"spark://{SPARK_HOST}:7077",
     ]
-    assert env(worker)["SPARK_WORKER_OPTS"] == options
+    assert env(worker)["SPARK_WORKER_OPTS"] == f"{TEMPORARY} {options}"
     assert worker["readinessProbe"]["httpGet"] == {"path": "/", "port": 8081}
     assert pods(description)["words-sparkcluster-master-0"]["enableServiceLinks"] is False
 
@@ -329,7 +354,7 @@ def test_what_a_spark_worker_offers(worker: dict[str, Any], want: list[str]) -> 
 def test_the_users_spark_properties_win_and_reach_the_driver() -> None:
     description = job(spark(sparkProperties={"spark.master.rest.enabled": "false"}))
     master = container(description, "sparkcluster-master-0", "master")
-    assert env(master)["SPARK_MASTER_OPTS"] == "-Dspark.master.rest.enabled=false"
+    assert env(master)["SPARK_MASTER_OPTS"] == f"{TEMPORARY} -Dspark.master.rest.enabled=false"
     submitting = container(description, "batchjob-0", "submit")
     assert "--job_server_jvm_properties=-Dspark.master.rest.enabled=false" in submitting["args"]
 
@@ -408,14 +433,25 @@ def test_the_programs_python_runs_beside_each_worker_as_it_would_when_submitting
     assert "resources" not in found
     assert "args" not in found
     spec = pods(description)[f"words-{worker}"]
-    assert spec["volumes"] == volumes
+    assert spec["volumes"] == [*volumes, SCRATCH]
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert spec["serviceAccountName"] == "reader"
     assert spec["securityContext"] == {"fsGroup": 8}
     alone = pods(description)[f"words-{manager}"]
     assert alone["imagePullSecrets"] == [{"name": "registry"}]
-    assert "volumes" not in alone
+    assert alone["volumes"] == [SCRATCH]
     assert "serviceAccountName" not in alone
+
+
+@pytest.mark.parametrize("cluster", [flink(), spark()], ids=["on Flink", "on Spark"])
+def test_what_the_cluster_writes_goes_with_its_pods(cluster: dict[str, Any]) -> None:
+    for name, spec in pods(job(cluster)).items():
+        if "batchjob" in name:
+            assert "volumes" not in spec
+            continue
+        (own, *beside) = spec["containers"]
+        assert own["volumeMounts"] == [{"name": SCRATCH["name"], "mountPath": SCRATCH_PATH}]
+        assert not any("volumeMounts" in each for each in beside)
 
 
 def test_the_gang_is_the_cluster_alone() -> None:
@@ -494,10 +530,12 @@ def test_a_flink_that_is_only_unpacked_gets_its_settings_as_options(tmp_path: Pa
     description = job(flink(flinkProperties={"a.b": "x:y $HOME", "c.d": "1"}))
     found = container(description, "flinkcluster-taskmanager-0", "taskmanager")
     words = run(found, FLINK_HOME=str(tmp_path))
-    assert words[:2] == ["start-foreground", "-Da.b=x:y $HOME"]
-    assert f"-Djobmanager.rpc.address={FLINK_HOST}" in words
-    assert "-Dtaskmanager.host=localhost" in words
-    assert words[-1] == "-Dc.d=1"
+    # Each in two words: the job manager's script would take `-Da.b=...` for a host.
+    assert words[:3] == ["start-foreground", "-D", "a.b=x:y $HOME"]
+    assert set(words[1::2]) == {"-D"}
+    assert f"jobmanager.rpc.address={FLINK_HOST}" in words
+    assert "taskmanager.host=localhost" in words
+    assert words[-1] == "c.d=1"
 
 
 def test_spark_is_started_where_it_is(tmp_path: Path) -> None:

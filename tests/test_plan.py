@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from job_manifests import xgboost
 from manifests import EXAMPLES, ORIGINALS, ROOT, documents
 
 from jobyard.api.genericjob import GenericJob
 from jobyard.api.kinds import KINDS
+from jobyard.api.quantity import Quantity
 from jobyard.api.tensorboard import TensorboardSpec
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document, read
@@ -23,7 +26,6 @@ from jobyard.plan.description import Description, Identity, Role
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_names
 from jobyard.plan.pods import Replica, replica_pod
-from jobyard.plan.quantity import Quantity
 from jobyard.plan.sharing import shares
 from jobyard.plan.slots import slots_per_worker
 from jobyard.plan.supporting import supporting_objects
@@ -238,6 +240,22 @@ def test_with_the_service_added_the_tf_config_is_json() -> None:
     assert config["cluster"]["worker"][3] == "generic-example-worker-3:2222"
 
 
+def test_task_ids_of_xgboost_sort_as_text_in_the_order_of_ranks() -> None:
+    result = check(msgspec.json.encode(xgboost(workers=11)).decode())
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    made = [
+        dict(description.start(role, rank).env)
+        for role in description.roles
+        for rank in range(role.replicas)
+    ]
+    assert [int(env["RANK"]) for env in made] == list(range(12))
+    task_ids = [env["DMLC_TASK_ID"] for env in made]
+    assert sorted(task_ids) == task_ids
+    assert [int(task_id) for task_id in task_ids] == list(range(12))
+
+
 @pytest.mark.parametrize(
     ("smaller", "larger"),
     [("500m", 1), ("1Ki", "1025"), ("1e3", "1Ki"), ("999M", "1Gi"), ("-1", 0), ("1n", "1u")],
@@ -293,10 +311,21 @@ def test_what_a_pod_would_be_refused_for_is_a_warning(text: str, path: str, told
 def test_a_launcher_without_a_program_is_a_warning() -> None:
     document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
     del document.value["spec"]["worker"]["cmd"]
+    document.value["spec"]["worker"]["extraMPIArgs"] = ["-N", "3"]
     (finding,) = checked(document).findings
     assert finding.text == "says no program to launch: the job would fail at once"
     document.value["spec"]["runMode"] = {"debug": {"enabled": True}}
     assert not checked(document).findings
+
+
+def test_mpirun_that_would_hide_failures_is_a_warning() -> None:
+    document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
+    (finding,) = checked(document).findings
+    assert not is_error(finding)
+    assert finding.text == (
+        "gives mpirun --enable-recovery and --max-restarts: it then ends with 0, and the job"
+        " succeeds, even if a process failed; only the log tells"
+    )
 
 
 def test_torchrun_without_a_script_is_a_warning() -> None:
@@ -313,9 +342,56 @@ def test_a_command_that_sshd_replaces_is_a_warning() -> None:
         0
     ]
     container["command"] = ["sleep", "1"]
+    document.value["spec"]["worker"]["extraMPIArgs"] = ["-N", "3"]
     (finding,) = checked(document).findings
     assert dotted(finding.path) == "spec.worker.template.spec.containers[0].command"
     assert finding.text == "has no effect: it is replaced by sshd"
+
+
+SECRETIVE = [
+    {"name": "OPEN", "value": "1"},
+    {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+    {"name": "URL", "value": "https://me:$(TOKEN)@host"},
+    {"name": "FROM_MAP", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}},
+    {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+    {"name": "not.for.shells", "value": "1"},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "role", "variable"),
+    [
+        ("examples/deepspeedjob/debug.yaml", "worker", "JOBYARD_HANDED_ON"),
+        ("tests/originals/colossalaijob.yaml", "launcher", "JOBYARD_KEPT"),
+    ],
+)
+def test_a_launcher_that_tells_variables_is_told_which(path: str, role: str, variable: str) -> None:
+    document = copied(documents(ROOT / path)[-1])
+    spec = document.value["spec"]
+    is_launcher = role == "launcher"
+    place = spec[role] if is_launcher else spec[role]["template"]["spec"]["containers"][0]
+    place["env"] = SECRETIVE
+    result = checked(document)
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    (teller,) = (each for each in description.roles if each.type == role)
+    assert dict(description.start(teller, 0).env)[variable] == "OPEN FROM_MAP"
+
+
+def test_what_does_not_reach_colossalais_processes_is_a_warning() -> None:
+    document = copied(*documents(ROOT / "tests/originals/colossalaijob.yaml"))
+    spec = document.value["spec"]
+    spec["launcher"]["env"] = SECRETIVE[:3]
+    spec["worker"]["template"]["spec"]["containers"][0]["env"] = [{"name": "URL", "value": "u"}]
+    told = [finding for finding in checked(document).findings if "TOKEN" in finding.text]
+    assert [(is_error(finding), finding.text) for finding in told] == [
+        (
+            False,
+            "gives TOKEN to the launcher alone, and colossalai run would print it: to reach the"
+            " processes it must stand in the workers' template",
+        )
+    ]
 
 
 RESUMABLE = """
@@ -409,6 +485,60 @@ def test_with_torchrun_only_the_args_of_a_resume_count() -> None:
     assert command is not None
     assert command[0] == "torchrun"
     assert args == ["x"]
+
+
+@pytest.mark.parametrize(("extra", "want"), [("", []), (TORCHRUN, ["1"])])
+def test_torchrun_tells_newcomers_where_its_group_meets(extra: str, want: list[str]) -> None:
+    """Else a replica that is added, or started again beside others, waits in vain."""
+    container, _side = pod("{}", extra=extra)["spec"]["containers"]
+    values = {variable["name"]: variable["value"] for variable in container["env"]}
+    told = [values[name] for name in values if name == "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"]
+    assert told == want
+
+
+MEETING = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {{name: job}}
+spec:
+  torchrunConfig: {{enabled: true{config}}}
+  replicaSpecs:
+  - type: node
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - {{name: pytorch, image: i, args: [train.py], env: [{env}]}}
+"""
+PET = "{name: PET_RDZV_CONF, value: last_call_timeout=1}"
+
+
+@pytest.mark.parametrize(
+    ("rank", "config", "env", "want"),
+    [
+        pytest.param(0, "", "", ["is_host=1"], id="the first"),
+        pytest.param(1, "", "", ["is_host=0"], id="another"),
+        pytest.param(1, "", PET, ["is_host=0,$(PET_RDZV_CONF)"], id="with settings of its own"),
+        pytest.param(
+            0, ", extraOptions: [--rdzv_endpoint=there:1]", "", [], id="who meet elsewhere"
+        ),
+    ],
+)
+def test_torchrun_is_told_which_replica_is_the_host(
+    rank: int, config: str, env: str, want: list[str]
+) -> None:
+    """Left to itself it goes by names, and may find that nobody is."""
+    result = check(MEETING.format(config=config, env=env))
+    assert not result.has_errors, result.findings
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    (role,) = description.roles
+    made = replica_pod(description, Replica(role=role, rank=rank, attempt=0, is_resumed=False))
+    command, _ = main(made)
+    assert command is not None
+    told = [after for word, after in pairwise(command) if word == "--rdzv_conf"]
+    assert told == want
 
 
 @pytest.mark.parametrize(
@@ -524,7 +654,7 @@ spec:
 @pytest.mark.parametrize(
     ("rank", "want"),
     [
-        (0, ["sh", "/run/jobyard/files/first.sh", "sh", "-c", "again", "x"]),
+        (0, ["sh", "/run/jobyard/files/first.sh", "again", "x"]),
         (1, ["sh", "/run/jobyard/files/worker.sh"]),
     ],
 )

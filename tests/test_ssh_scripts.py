@@ -22,6 +22,7 @@ from jobyard.plan.ssh import KEY_FILES, scripts
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 WRAPPERS = list(Path("/usr/lib").rglob("libnss_wrapper.so*"))
+TRUE = shutil.which("true") or ""
 NAMELESS_UID = 54321
 PATIENCE_SECONDS = 60
 HOSTILE = 'it\'s "quoted" $HOME `id` \\ two\nlines'
@@ -38,6 +39,8 @@ class Site(msgspec.Struct, frozen=True):
     folder: Path
     port: int
     uid: int
+    # Stands in the place of /etc/passwd for the site's commands, and for nobody else.
+    passwd: Path | None = None
 
     def environment(self, name: str, **extra: str) -> dict[str, str]:
         return {
@@ -55,7 +58,14 @@ class Site(msgspec.Struct, frozen=True):
         """The words, run as the site's user."""
         if self.uid == os.getuid():
             return list(words)
-        return ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups", *words]
+        user = [f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
+        return [*self._apart(), "setpriv", *user, *words]
+
+    def _apart(self) -> list[str]:
+        if self.passwd is None:
+            return []
+        cover = f"mount --bind '{self.passwd}' /etc/passwd"
+        return ["unshare", "--mount", "sh", "-c", f'{cover} && exec "$@"', "sh"]
 
     def script(self, name: str) -> str:
         return str(self.folder / "files" / name)
@@ -77,6 +87,10 @@ def users() -> list[int]:
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     if request.param == NAMELESS_UID and not WRAPPERS:
         pytest.skip("no nss_wrapper here; get it with: apt-get install libnss-wrapper")
+    yield from laid_out(request.param)
+
+
+def laid_out(uid: int) -> Iterator[Site]:
     # Not below pytest's own folder, which is closed to other users.
     made = subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True)
     folder = Path(made.stdout.strip())
@@ -88,8 +102,20 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     for name in ("identity", "host_key"):
         make_key(folder / "keys" / name)
     folder.chmod(0o777)
-    yield Site(folder, free_port(), request.param)
+    yield Site(folder, free_port(), uid)
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def nameless() -> Iterator[Site]:
+    """A uid without a name, with an /etc/passwd that a test may do with as it likes."""
+    if os.getuid() != 0 or subprocess.run(["unshare", "--mount", "true"]).returncode != 0:
+        pytest.skip("only root can become another user, and cover /etc/passwd for it alone")
+    for site in laid_out(NAMELESS_UID):
+        passwd = site.folder / "passwd"
+        passwd.write_bytes(Path("/etc/passwd").read_bytes())
+        passwd.chmod(0o644)
+        yield msgspec.structs.replace(site, passwd=passwd)
 
 
 def make_key(path: Path) -> None:
@@ -129,6 +155,24 @@ def launch(site: Site, *program: str, **extra: str) -> subprocess.CompletedProce
     )
 
 
+def first(site: Site, *program: str, **extra: str) -> tuple[int, str]:
+    """The exit code and the output of the first worker's program."""
+    variables = {"JOBYARD_HOSTFILE": str(site.folder / "t9k" / "hostfile"), **extra}
+    # Files and not pipes: sshd holds on to what it has from the script.
+    with (site.folder / "out").open("w") as out, (site.folder / "err").open("w") as err:
+        process = subprocess.Popen(
+            site.command("sh", site.script("first.sh"), *program),
+            env=site.environment("first-ssh", **variables),
+            stdout=out,
+            stderr=err,
+        )
+        code = process.wait(PATIENCE_SECONDS)
+    # In a container sshd would end with the program; here it is ours to end.
+    os.kill(int((site.folder / "first-ssh" / "sshd.pid").read_text()), signal.SIGTERM)
+    assert (site.folder / "err").read_text() == ""
+    return code, (site.folder / "out").read_text()
+
+
 def over_ssh(site: Site, command: str) -> tuple[str, ...]:
     config = str(site.folder / "launcher-ssh" / "config")
     return ("ssh", "-F", config, "127.0.0.1", command)
@@ -146,6 +190,13 @@ def test_a_process_over_ssh_has_the_containers_environment_and_folder(site: Site
     assert done.stdout == f"{site.folder / 'work'}\n{HOSTILE}\n{site.uid}\n"
 
 
+def test_no_bashrc_is_read_in_a_login(site: Site) -> None:
+    """bash reads it in logins over ssh, but only if nobody has told it a level."""
+    with worker(site):
+        done = launch(site, *over_ssh(site, 'echo "$SHLVL"'))
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
 def test_the_launcher_becomes_its_program_and_keeps_its_exit_code(site: Site) -> None:
     with worker(site):
         assert launch(site, "sh", "-c", "exit 42").returncode == 42
@@ -158,6 +209,35 @@ def test_copies_of_the_keys_are_for_their_owner_only(site: Site) -> None:
             for name in ("identity", "authorized_keys", "host_key"):
                 found = (site.folder / folder / name).stat()
                 assert (found.st_mode & 0o777, found.st_uid) == (0o600, site.uid)
+
+
+def test_what_a_launcher_waits_for_is_told_before_its_time_is_up(site: Site) -> None:
+    process = subprocess.Popen(
+        site.command("sh", site.script("launcher.sh"), "true"),
+        env=site.environment("launcher-ssh", JOBYARD_LOGIN_SECONDS="300"),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_SECONDS)
+    assert told.startswith("jobyard: still no login on 127.0.0.1: ssh: connect to host 127.0.0.1")
+    assert "Connection refused" in told
+
+
+@pytest.mark.parametrize(("password", "want"), [("!locked", "yes"), ("*", "no"), ("", "no")])
+def test_a_locked_account_is_let_in_by_pam(site: Site, password: str, want: str) -> None:
+    name = subprocess.run(["id", "-un", str(site.uid)], capture_output=True, text=True).stdout
+    shadow = site.folder / "shadow"
+    shadow.write_text(f"daemon:!:1::::::\n{name.strip()}:{password}:1::::::\n")
+    environment = site.environment("worker-ssh", JOBYARD_SHADOW=str(shadow), JOBYARD_SSHD=TRUE)
+    command = site.command("sh", site.script("worker.sh"))
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    config = (site.folder / "worker-ssh" / "sshd_config").read_text()
+    assert f"\nUsePAM {want if name else 'no'}\n" in config
 
 
 def test_a_worker_that_never_answers_is_named(site: Site) -> None:
@@ -189,30 +269,128 @@ def test_an_image_without_sshd_is_told_what_to_do(site: Site) -> None:
     assert "there is no sshd at /nowhere/sshd: install openssh-server" in done.stderr
 
 
+def without_wrapper(site: Site) -> str:
+    """A PATH on which nothing finds nss_wrapper, wherever it may be on this machine."""
+    folder = site.folder / "bin"
+    folder.mkdir(mode=0o755)
+    (folder / "find").write_text("#!/bin/sh\nexit 0\n")
+    (folder / "find").chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def test_a_uid_without_a_name_gets_one_where_the_image_lets_it(nameless: Site) -> None:
+    assert nameless.passwd is not None
+    before = nameless.passwd.read_text()
+    # Each container has a file of its own, open to all as in images made to run as any user.
+    launcher = msgspec.structs.replace(nameless, passwd=nameless.folder / "launcher-passwd")
+    assert launcher.passwd is not None
+    launcher.passwd.write_text(before)
+    for passwd in (nameless.passwd, launcher.passwd):
+        passwd.chmod(0o666)
+    path = without_wrapper(nameless)
+    with worker(nameless, PATH=path, SECRET=HOSTILE):
+        words = 'printf "%s %s\\n" "$(id -u)" "$(id -un)"; printf %s "$SECRET"'
+        done = launch(launcher, *over_ssh(launcher, words), PATH=path)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"{NAMELESS_UID} jobyard\n{HOSTILE}"
+        # A name is given once, however often something starts.
+        assert launch(launcher, "true", PATH=path).returncode == 0
+    for passwd, home in ((nameless.passwd, "worker-ssh"), (launcher.passwd, "launcher-ssh")):
+        added = passwd.read_text().removeprefix(before)
+        folder = nameless.folder / home
+        assert added == f"jobyard:x:{NAMELESS_UID}:{NAMELESS_UID}::{folder}:/bin/sh\n"
+    assert "jobyard:x:" not in Path("/etc/passwd").read_text(), "the machine's own is as it was"
+
+
+@pytest.mark.parametrize("script", ["worker.sh", "launcher.sh", "first.sh"])
+def test_a_uid_that_nothing_gives_a_name_is_told_what_would(nameless: Site, script: str) -> None:
+    done = subprocess.run(
+        nameless.command("sh", nameless.script(script), "true"),
+        env=nameless.environment("ssh", PATH=without_wrapper(nameless)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"jobyard: uid {NAMELESS_UID} has no name in /etc/passwd, and ssh needs one: put it into"
+        " /etc/passwd of the image, make that file writable, install libnss-wrapper,"
+        " or run as another user\n"
+    )
+    # Nothing of the keys was left lying about.
+    assert not (nameless.folder / "ssh" / "identity").exists()
+
+
+def test_a_user_without_a_login_shell_is_told_what_it_lacks(nameless: Site) -> None:
+    assert nameless.passwd is not None
+    with nameless.passwd.open("a") as passwd:
+        passwd.write(f"daemonic:x:{NAMELESS_UID}:{NAMELESS_UID}::/:/usr/sbin/nologin\n")
+    done = subprocess.run(
+        nameless.command("sh", nameless.script("worker.sh")),
+        env=nameless.environment("ssh", PATH=without_wrapper(nameless)),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("jobyard: user daemonic has no login shell, and ssh needs one:")
+
+
 def test_the_first_worker_runs_sshd_and_beside_it_the_program(site: Site) -> None:
     (site.folder / "files" / "hostfile").write_text("127.0.0.1 slots=2\n")
     hostfile, env_file = site.folder / "t9k" / "hostfile", site.folder / "ds_env"
-    config = site.folder / "first-ssh" / "config"
-    program = f'ssh -F {config} 127.0.0.1 "echo reached; echo \\$PLAIN"; cat {hostfile}; exit 7'
-    environment = site.environment(
-        "first-ssh",
-        JOBYARD_HOSTFILE=str(hostfile),
-        DS_ENV_FILE=str(env_file),
-        PLAIN="a = b",
-        LINES=HOSTILE,
-    )
-    # Files and not pipes: sshd holds on to what it has from the script.
-    with (site.folder / "out").open("w") as out, (site.folder / "err").open("w") as err:
-        command = site.command("sh", site.script("first.sh"), "sh", "-c", program)
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=err)
-        code = process.wait(PATIENCE_SECONDS)
-    # In a container sshd would end with the program; here it is ours to end.
-    os.kill(int((site.folder / "first-ssh" / "sshd.pid").read_text()), signal.SIGTERM)
-    assert (site.folder / "out").read_text() == "reached\na = b\n127.0.0.1 slots=2\n", (
-        site.folder / "err"
-    ).read_text()
-    assert code == 7
-    handed_on = env_file.read_text()
-    assert "PLAIN=a = b\n" in handed_on
-    assert "LINES" not in handed_on
-    assert "JOBYARD" not in handed_on
+    # A plain ssh, without our configuration, as DeepSpeed calls it.
+    program = f'ssh 127.0.0.1 "echo reached; echo \\$PLAIN"; cat {hostfile}; exit 7'
+    environment = {
+        "DS_ENV_FILE": str(env_file),
+        "JOBYARD_HANDED_ON": "PLAIN EMPTY LINES JSON PERCENT",
+        "PLAIN": "a/b=c:1",
+        "EMPTY": "",
+        "LINES": HOSTILE,
+        "JSON": '{"a": 1}',
+        "PERCENT": "%h",
+        "SECRET": "not to be told",
+    }
+    code, told = first(site, "sh", "-c", program, **environment)
+    assert (code, told) == (7, "reached\na/b=c:1\n127.0.0.1 slots=2\n")
+    # What could not be written so that every shell on the way leaves it alone is not.
+    assert env_file.read_text() == "PLAIN=a/b=c:1\nEMPTY=\n"
+
+
+def test_a_launcher_that_tells_its_environment_is_started_without_secrets(site: Site) -> None:
+    extra = {"OPEN": "a = b", "SECRET": HOSTILE, "KUBERNETES_PORT": "tcp://10.0.0.1:443"}
+    with worker(site):
+        done = launch(site, "env", JOBYARD_KEPT="OPEN", **extra)
+        assert done.returncode == 0, done.stderr
+        kept = dict(line.split("=", 1) for line in done.stdout.splitlines())
+        # It reads ssh's configuration in its home, and no home of a user is the folder here.
+        home = str(site.folder / "launcher-ssh" / "home")
+        assert kept.pop("HOME") == home
+        assert Path(home, ".ssh", "config").resolve() == site.folder / "launcher-ssh" / "config"
+        assert kept.pop("OPEN") == "a = b"
+        assert kept.keys() <= {
+            "PATH",
+            "LD_PRELOAD",
+            "NSS_WRAPPER_PASSWD",
+            "NSS_WRAPPER_GROUP",
+            "PWD",
+        }
+        assert "SECRET" in launch(site, "env", **extra).stdout
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_elastic_options_are_only_for_a_deepspeed_that_knows_them(site: Site, knows: bool) -> None:
+    """A script in place of DeepSpeed's launcher: there are releases with them and without."""
+    (site.folder / "files" / "hostfile").write_text("127.0.0.1 slots=1\n")
+    before = "--hostfile /t9k/hostfile --master_addr h"
+    options = "--elastic_training --min_elastic_nodes 1 --max_elastic_nodes 3"
+    after = "--no_local_rank train.py --elastic_training"
+    deepspeed = site.folder / "deepspeed"
+    shown = options if knows else "none of them"
+    deepspeed.write_text(f'#!/bin/sh\n[ "$1" = --help ] && exec echo "{shown}"\necho "$@"\n')
+    deepspeed.chmod(0o755)
+    told = first(site, str(deepspeed), *f"{before} {options} {after}".split())
+    want = f"{before} {options} {after}\n" if knows else f"{before} {after}\n"
+    assert told == (0, want)

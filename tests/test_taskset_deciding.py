@@ -471,6 +471,38 @@ def test_a_template_that_is_refused_ends_it_without_a_retry() -> None:
     assert_nothing_runs(world.status)
 
 
+def test_what_is_only_forbidden_now_is_waited_for() -> None:
+    """A service account that isn't there yet: whoever makes it need not touch the TaskSet."""
+    world = World(role("w", 2))
+    world.carry_out(world.decide())
+    said = 'error looking up service account default/robot: serviceaccount "robot" not found'
+    world.is_probed = False
+    world.obstacles["Pod", "t-w-0-0-0"] = Obstacle("InvalidTemplate", said, may_pass=True)
+    plan = world.decide()
+    assert plan.probes
+    world.carry_out(plan)
+    assert world.standing == (TaskSetState.WAITING, TaskSetPhase.PENDING)
+    assert world.status is not None
+    assert world.status.phase_message == f"InvalidTemplate: {said}"
+    world.obstacles.clear()
+    world.is_probed = True
+    world.settle()
+    assert sum(world.made.values()) == 2
+
+
+def test_a_label_of_the_other_family_says_nothing_of_a_tasksets_pod() -> None:
+    labels = {
+        "batch.tensorstack.dev/replica-type": "worker",
+        "batch.tensorstack.dev/replica-rank": "7",
+    }
+    one = role("w", 1)
+    one["template"].setdefault("metadata", {})["labels"] = labels
+    world = World(one)
+    world.settle()
+    world.settle()
+    assert sum(world.made.values()) == 1
+
+
 @pytest.mark.parametrize("key", [("Pod", "t-w-0-0-1"), ("ConfigMap", "c-t-0")])
 def test_a_name_that_is_taken_is_waited_for(key: tuple[str, str]) -> None:
     world = World(role("w", 2))

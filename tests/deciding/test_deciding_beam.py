@@ -93,7 +93,10 @@ def test_the_page_of_the_job_is_asked_for_until_it_is_known() -> None:
     world.run("job-batchjob-0")
     plan = world.decide()
     assert plan.asks_for_job_url
-    assert plan.look_again_at == world.now + 60
+    assert plan.look_again_at == world.now + 1
+    for seconds, pause in ((200, 20), (10_000, 60)):
+        world.wait(seconds - (world.now - world.pods["job-batchjob-0"].created_at))
+        assert world.decide().look_again_at == world.now + pause, "ever more seldom"
     world.job_url = "http://ui/"
     assert world.decide().asks_for_job_url, "the root of the UI is not yet the job's page"
     world.job_url = "http://ui/#/job/1"

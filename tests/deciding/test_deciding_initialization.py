@@ -184,3 +184,17 @@ def test_warnings_about_a_spec_are_told_once() -> None:
     assert told == [
         "spec.worker.template.spec.containers[0].command: has no effect: it is replaced by sshd"
     ]
+
+
+def test_what_is_told_is_what_stands_in_the_way_now() -> None:
+    world = World(mpi())
+    (service,) = [key for key in world.wanted if key[0] == "Service"]
+    world.refused[service] = Obstacle(NAME_TAKEN, "the service belongs to someone else.")
+    steps(world)
+    assert world.condition("Initialized")[0] == "False"
+    world.refused = {("Pod", "job-worker-0"): Obstacle("StillThere", "an earlier pod is leaving")}
+    steps(world, 6)
+    assert world.pods == {}
+    status, _, message = world.condition("Initialized")
+    assert status == "Unknown"
+    assert message.endswith("an earlier pod is leaving")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from job_manifests import elastic_pytorch, generic, pytorch, xgboost
+from job_manifests import elastic_pytorch, generic, mpi, pytorch, xgboost
 from job_world import STEPS, World
 
 from jobyard.api.status import ContainerState
@@ -453,3 +453,28 @@ def test_a_failed_init_container_is_a_failure_of_the_replica() -> None:
     failure = world.rows["job-worker-0"].last_failure
     assert failure is not None
     assert (failure.exit_code, failure.message) == (9, "init container fetch: no such host")
+
+
+def test_pods_that_are_known_to_be_gone_say_nothing_although_they_are_seen() -> None:
+    """Who has just taken over may hear of the job's status before it hears of its pods."""
+    world = World(mpi()).started()
+    launcher, *workers = world.replicas()
+    # Refused by its node: nothing of it says when that was.
+    world.take_away(launcher, "OutOfcpu", code=None)
+    world._update(launcher, phase=PodPhase.FAILED, containers=())
+    for worker in workers:
+        world.end(worker, 137)
+    world.wait(60)
+    world.settle()
+    before = dict(world.pods)
+    world.reap()
+    world.settle()
+    assert [row.pods_before for row in world.rows.values()] == [1] * len(before)
+    assert not set(before.values()) & set(world.pods.values())
+    world.pods = before
+    plan = world.step("status")
+    assert world.status.phase != "Failed"
+    assert not plan.pods
+    world.pods = {}
+    world.settle()
+    assert {pod.pods_before for pod in world.pods.values()} == {2}

@@ -319,6 +319,24 @@ def test_sidecars_go_with_the_pod_whose_main_container_has_ended(
     assert world.made.count("job-worker-0") == 1
 
 
+@pytest.mark.parametrize("clean_up", ["None", "Unfinished"])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_pod_whose_phase_is_told_after_the_end_of_its_containers_stays_for_its_log(
+    replicas: int, clean_up: str
+) -> None:
+    spec = {"type": "worker", "replicas": replicas, "template": template("main")}
+    job = manifest("GenericJob", {"replicaSpecs": [spec], "cleanUpPolicy": clean_up})
+    world = World(job).started()
+    # There are no others that could run on: a kubelet is only late with the phase.
+    world.end("job-worker-0", 0, sidecars_run=True)
+    world.settle()
+    assert world.status.phase == ("Succeeded" if replicas == 1 else "Running")
+    assert not world.pods["job-worker-0"].is_terminating
+    world.end("job-worker-0", 0)
+    world.settle()
+    assert not world.pods["job-worker-0"].is_terminating
+
+
 def test_sidecars_beside_a_failed_main_container_go_when_it_starts_again() -> None:
     spec = {
         "type": "worker",

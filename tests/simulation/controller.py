@@ -129,6 +129,8 @@ class Controller:
                 for kind in CHILD_KINDS
             ),
         ]
+        # Jobs of which a status was written without an answer.
+        self.unanswered: set[tuple[str, str]] = set()
         # The job whose pass is running at this moment, for those who audit.
         self.current: Pass | None = None
 

@@ -42,6 +42,7 @@ FAULTS = (
     "stranger",
     "cruelty",
     "rival",
+    "quota",
 )
 _ERROR = Answer(500, b'{"kind":"Status","code":500,"reason":"InternalError","message":"etcd"}')
 _BUSY = Answer(429, b'{"kind":"Status","code":429,"reason":"TooManyRequests","message":"busy"}')
@@ -117,6 +118,7 @@ class Simulation:
             self._duplicate: some("duplicate", 0, 0.5),
             self.kubelet.node_step: some("node", 0, 0, 0.1),
             self._rival: may_rival * 0.3,
+            self._quota: some("quota", 0, 0, 0.2),
         }
         self._actions = list(weights)
         self._edges = list(accumulate(weights.values()))
@@ -192,6 +194,8 @@ class Simulation:
         index = batch.waiting.pop(int(self.dice.random() * len(batch.waiting)))
         request = batch.requests[index]
         answer, how = self._carried_out(controller, each, index)
+        if request.method == "PATCH" and (answer is None or answer.status >= 500):
+            controller.unanswered.add((each.key.namespace, each.key.name))
         batch.outcomes[index] = answer
         is_bad = answer is None or (not answer.is_ok and answer.status != 409)
         if is_bad and request.method == "POST" and self.dice.random() < 0.3:
@@ -279,6 +283,14 @@ class Simulation:
         self._count += 1
         self.controllers.append(Controller(self.server, self.clock, f"c{self._count}"))
         return f"{controller} dies"
+
+    def _quota(self) -> str:
+        """The namespace is full, or has room again."""
+        if self.server.pods_max is not None:
+            self.server.pods_max = None
+            return "there is room again"
+        self.server.pods_max = len(self.server.objects.get("pods", {})) + self.dice.randint(0, 3)
+        return f"there is room for {self.server.pods_max} pods"
 
     def _rival(self) -> str:
         if len(self.controllers) > 1:

@@ -66,7 +66,10 @@ class Invariants:
             self.jobs[uid] = Job(write.plural, write.new)
             return
         job = self.jobs[uid]
-        if write.verb == "nothing":
+        if write.verb == "question" and job.key in write.by.unanswered:
+            # Whether the version is still the one on which a write had no answer.
+            return
+        if write.verb in ("nothing", "question"):
             raise ViolationError("empty write", f"{job}: a status write that changes nothing")
         if isinstance(write.by, Controller):
             self._condemned(job, write.new["status"], write.by)

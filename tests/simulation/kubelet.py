@@ -68,7 +68,9 @@ class Life:
         self.born = 0
         self.left = 0
         self.is_ready = False
+        self.is_out_of_reach = False
         self.is_disrupted = False
+        self.disrupted_at = 0.0
         self.is_ambiguous = False
         self.unschedulable = False
         self.waits_for = ""
@@ -164,8 +166,8 @@ class Kubelet:
             return self._bind(life)
         if not life.started:
             return self._start(life)
-        if life.phase == "Unknown":
-            life.phase = "Running"
+        if life.is_out_of_reach:
+            life.phase, life.is_out_of_reach = "Running", False
             return self._write(life, "is heard of again")
         if life.main in life.ended:
             return self._end_sidecar(life)
@@ -236,44 +238,61 @@ class Kubelet:
         if not self.is_fair and self._dice.random() < self.cruelty:
             return self._evict(life)
         if not self.is_fair and not life.is_disrupted and self._dice.random() < self.cruelty:
-            life.is_disrupted = True
+            self._disrupt(life)
             return self._write(life, "is about to be disrupted")
         return self.end(life, self._dice.choice(EXIT_CODES))
 
     def end(self, life: Life, code: int) -> str:
-        """The main container ends by itself; sidecars may go on."""
+        """The main container ends by itself; sidecars may go on, and the phase may come late."""
         has_failed = code != 0 or life.is_server
         cause = Cause.TAKEN if life.is_disrupted and has_failed else Cause.ITSELF
+        # Until its phase says that it succeeded, an end in the middle of that may mean anything.
+        life.is_ambiguous = life.is_ambiguous or (life.is_disrupted and not has_failed)
         others = [n for n in life.names if n not in life.ended and n != life.main]
         if others and self._dice.random() < 0.7:
             self._end_container(life, life.main, code)
             life.is_ready = False
             return self._ended(life, cause, code, f"main ends with {code}, sidecars go on")
+        if not others and self._dice.random() < 0.2:
+            self._end_container(life, life.main, code)
+            life.is_ready = False
+            return self._ended(life, cause, code, f"ends with {code}, its phase is told later")
         return self._finish(life, cause, code, f"ends with {code}")
 
     def _end_sidecar(self, life: Life) -> str:
-        if self._dice.random() < 0.8:
+        is_owed = self.is_fair and all(name in life.ended for name in life.names)
+        if not is_owed and self._dice.random() < 0.8:
             return ""
         for name in life.names:
             if name not in life.ended:
                 self._end_container(life, name, 0)
-        return self._over(life, "sidecars end")
+        return self._over(life, "is over")
 
     def _evict(self, life: Life) -> str:
-        life.is_disrupted = life.is_disrupted or self._dice.random() < 0.7
+        if self._dice.random() < 0.7:
+            self._disrupt(life)
         life.reason = "Evicted"
-        return self._finish(life, Cause.TAKEN, 137 if life.started else None, "evicted")
+        # A program may save its work when it is told to go, and end well.
+        code = self._dice.choice((137, 137, 143, 0))
+        return self._finish(life, Cause.TAKEN, code if life.started else None, "evicted")
+
+    def _disrupt(self, life: Life) -> None:
+        if not life.is_disrupted:
+            life.is_disrupted, life.disrupted_at = True, self._now()
 
     def _on_a_lost_node(self, life: Life) -> str:
         chance = self._dice.random()
         if life.is_over:
             return ""
         if chance < 0.2 and life.phase == "Running":
-            life.phase, life.is_ready = "Unknown", False
+            # Old clusters say so by the phase, today's by readiness alone.
+            if self._dice.random() < 0.5:
+                life.phase = "Unknown"
+            life.is_out_of_reach, life.is_ready = True, False
             return self._write(life, "nothing is heard of it")
         if chance < 0.5 and life.asked_at is None:
             if self._dice.random() < 0.5:
-                life.is_disrupted = True
+                self._disrupt(life)
                 # From its conditions nobody can tell which came first.
                 life.is_ambiguous = life.main in life.ended
                 self._write(life, "")
@@ -310,7 +329,7 @@ class Kubelet:
                     self._end_container(life, name, code if code is not None else 137)
         life.is_ready = False
         is_good = bool(life.started) and all(c == 0 for c, _ in life.ended.values())
-        life.phase = "Succeeded" if is_good else "Failed"
+        life.phase = "Succeeded" if is_good and not life.reason else "Failed"
         if life.cause is not None:
             return self._write(life, what)
         return self._ended(life, cause, code, what)
@@ -344,9 +363,17 @@ def status_of(life: Life) -> JSON:
     out: JSON = {"phase": life.phase}
     if life.reason:
         out["reason"] = life.reason
-    conditions = [{"type": "Ready", "status": "True" if life.is_ready else "False"}]
+    # A node that isn't heard of gives no reason: somebody else says so in its place.
+    why = "" if life.is_ready or life.is_out_of_reach else "ContainersNotReady"
+    conditions = [{"type": "Ready", "status": "True" if life.is_ready else "False", "reason": why}]
     if life.is_disrupted:
-        conditions.append({"type": "DisruptionTarget", "status": "True"})
+        conditions.append(
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "lastTransitionTime": text_of(life.disrupted_at),
+            }
+        )
     if life.unschedulable:
         conditions.append(
             {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}

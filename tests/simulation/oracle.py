@@ -51,7 +51,7 @@ def _all_succeeded(job: Job, rule: object) -> bool:
     for type_, ranks in rule.items():
         for rank in ranks:
             life = job.latest(str(type_), rank)
-            if life is None or life.exit_code != 0 or life.is_debug:
+            if life is None or life.exit_code != 0 or life.cause is Cause.TAKEN or life.is_debug:
                 return False
     return True
 

@@ -83,6 +83,8 @@ class Server:
         # By uid: what is there, and what belongs to it.
         self.by_uid: dict[str, tuple[str, ObjectKey]] = {}
         self.owned: dict[str, set[str]] = {}
+        # More pods than a quota allows are refused; None: there is none.
+        self.pods_max: int | None = None
         # Owners that are gone while something of theirs may still be there.
         self.orphaned: dict[str, None] = {}
 
@@ -121,6 +123,9 @@ class Server:
             for container in body["spec"]["containers"]:
                 if not container.get("image"):
                     raise RefusedError(422, "Invalid", "spec.containers[0].image: Required value")
+            if self.pods_max is not None and len(self.objects.get("pods", {})) >= self.pods_max:
+                said = f"pods {name!r} is forbidden: exceeded quota: small, requested: pods=1"
+                raise RefusedError(403, "Forbidden", said)
         if dry_run:
             return Answer(201, _encode(body))
         return Answer(201, self.create(place.plural, place.namespace, body, by))
@@ -137,7 +142,8 @@ class Server:
         assert place.subresource == "status", place
         status = merged(old.get("status", {}), patch["status"])
         if status == old.get("status", {}):
-            self.audit(Write(by, "nothing", place.plural, old, old))
+            verb = "nothing" if patch["status"] else "question"
+            self.audit(Write(by, verb, place.plural, old, old))
             return Answer(200, _encode(old))
         return Answer(200, self.update(place.plural, old, {**old, "status": status}, by))
 

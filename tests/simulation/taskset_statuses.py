@@ -113,3 +113,13 @@ def _check_end(job: Job, new: JSON) -> None:
     for role in new["roleStatus"]:
         if role["phase"] != "TaskRoleCompleted":
             raise ViolationError("wrong end", f"{job} is over, role {role['name']} {role['phase']}")
+    # Whatever its policies make of it, something has to have ended.
+    has_reason = any(life.cause is Cause.ITSELF for life in job.lives)
+    if not has_reason and not _is_refused(job):
+        raise ViolationError("wrong end", f"{job} is over without a reason: {job.lives}")
+
+
+def _is_refused(job: Job) -> bool:
+    """Whether the server never takes its pods."""
+    pods = [role["template"]["spec"] for role in job.obj["spec"]["roles"]]
+    return any(not each.get("image") for pod in pods for each in pod["containers"])

@@ -17,6 +17,7 @@ from jobyard.controller.world import World
 from jobyard.plan.decision import (
     INVALID_TEMPLATE,
     NAME_TAKEN,
+    QUOTA_EXCEEDED,
     Child,
     ChildKey,
     Obstacle,
@@ -30,8 +31,10 @@ Outcome = Answer | None
 # An earlier object of the same name is on its way out: nothing to put right, only to wait.
 STILL_THERE = "StillThere"
 _CONFLICT = 409
-_NOT_FOUND = 404
-_REFUSED = (400, 403, 422)
+_FORBIDDEN = 403
+_REFUSED = (400, _FORBIDDEN, 422)
+# Kubernetes' own words; the status code alone doesn't tell it from a policy about pods.
+_QUOTA = "exceeded quota"
 
 
 class Creating:
@@ -97,7 +100,10 @@ class Creating:
         if outcome is None or outcome.status not in _REFUSED:
             # Not known, or not the object's fault: tried again, and told by metrics and logs.
             return
-        self._note.obstacles[key] = Obstacle(INVALID_TEMPLATE, outcome.problem.message)
+        said = outcome.problem.message
+        is_forbidden = outcome.status == _FORBIDDEN
+        reason = QUOTA_EXCEEDED if is_forbidden and _QUOTA in said else INVALID_TEMPLATE
+        self._note.obstacles[key] = Obstacle(reason, said, may_pass=is_forbidden)
 
     async def _look_at_holder(self, manifest: JSON) -> bool:
         """Who has the name: whether it is us."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 
 import msgspec
 
-from jobyard.controller.records import JobRecord
+from jobyard.controller.records import JobKey, JobRecord
 from jobyard.plan.decision import Child, ChildKey, Obstacle, Wanted
 from jobyard.plan.description import Description
 from jobyard.plan.equipment import wanted_objects
@@ -42,6 +42,8 @@ class Note:
         # Found by name, not watched: whoever may list secrets may read all of them.
         self.secrets: dict[str, Child] = {}
         self.has_asked_for_secrets = False
+        # The version that a status was written on without an answer: it may be another one by now.
+        self.unsure_of = ""
         self.lost_nodes: frozenset[str] = frozenset()
         self.job_url = ""
 
@@ -55,10 +57,12 @@ class Notes:
 
     def __init__(self, *, has_gang_scheduler: bool = True) -> None:
         self._has_gang_scheduler = has_gang_scheduler
-        self._notes: dict[str, Note] = {}
+        self._notes: dict[JobKey, Note] = {}
 
     def of(self, record: JobRecord) -> Note:
-        note = self._notes.setdefault(record.uid, Note(record.uid))
+        note = self._notes.get(record.key)
+        if note is None or note.uid != record.uid:
+            note = self._notes[record.key] = Note(record.uid)
         if note.generation != record.metadata.generation:
             # Another spec: what was refused may be taken now, and the other way round.
             note.generation = record.metadata.generation
@@ -78,8 +82,8 @@ class Notes:
     def __len__(self) -> int:
         return len(self._notes)
 
-    def forget(self, uid: str) -> None:
-        self._notes.pop(uid, None)
+    def forget(self, key: JobKey) -> None:
+        self._notes.pop(key, None)
 
     def _described(self, record: JobRecord) -> Description:
         description = lowered(record.kind, record.job)

@@ -29,6 +29,7 @@ from jobyard.client.request import (
     resource_named,
     resource_of,
 )
+from jobyard.controller.counting import restarts_between
 from jobyard.controller.creating import Creating, Outcome
 from jobyard.controller.notes import Note, Notes
 from jobyard.controller.objects import MakeKeys, event_object, status_patch, with_keys
@@ -45,6 +46,8 @@ from jobyard.plan.telling import CREATED_PODS
 # had no answer.
 Perform = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome]]]
 
+# What such an answer says of a write is that nobody knows whether it was done.
+_SERVER_ERROR = 500
 # Supporting objects, then probes, then the rest: more rounds mean that nothing moves.
 _ROUNDS_MAX = 4
 
@@ -94,9 +97,8 @@ class Reconciler:
     async def reconcile(self, key: JobKey) -> Passed:
         record = self._world.job(key)
         if record is None:
-            uid = self._world.forget(key)
-            if uid is not None:
-                self._notes.forget(uid)
+            self._world.forget(key)
+            self._notes.forget(key)
             return Passed(next=Next.GONE)
         if record.job is None:
             return Passed(next=Next.WAIT, problem=record.problem)
@@ -138,10 +140,9 @@ class Reconciler:
         now = self._now()
         restarts = 0
         if plan.status is not None:
-            restarts = _restarts(plan.status) - _restarts(record.status)
-            written = await self._write_status(record, plan.status)
-            if not written:
-                return Passed(next=Next.RETRY)
+            restarts = restarts_between(record.status, plan.status)
+        if not await self._settle_status(record, plan):
+            return Passed(next=Next.RETRY)
         is_well = not has_failed
         if plan.deletes:
             is_well = await self._delete(record, plan.deletes) and is_well
@@ -155,29 +156,50 @@ class Reconciler:
                 events = tuple(each for each in events if each.reason != CREATED_PODS)
         if events:
             await self._tell(record, events, now)
-        if plan.asks_for_job_url:
-            await self._ask_for_page(record)
-        if plan.nodes_to_ask:
-            await self._ask_nodes(record, plan.nodes_to_ask)
+        again_at = plan.look_again_at
+        if plan.asks_for_job_url and await self._ask_for_page(record):
+            # The answer goes into the status.
+            again_at = now
+        if await self._ask_nodes(record, plan.nodes_to_ask):
+            # What is lost now may be back later, so the answer is acted upon at once.
+            again_at = now
         if plan.ends_job:
             is_well = await self._end(record) and is_well
         return Passed(
             next=Next.WAIT if is_well else Next.RETRY,
-            look_again_at=plan.look_again_at,
+            look_again_at=again_at,
             pods_created=made,
-            restarts=max(0, restarts),
+            restarts=restarts,
             started_after=_started_after(record, plan, now),
             has_written=plan.status is not None,
         )
 
+    async def _settle_status(self, record: JobRecord, plan: Plan) -> bool:
+        """Whether the status is as planned, and known to be.
+
+        A write without an answer may have been done all the same, and the watch may be behind:
+        nothing is made or deleted then before an empty write on that version is taken.
+        """
+        if plan.status is not None:
+            return await self._write_status(record, plan.status)
+        if self._notes.of(record).unsure_of == record.version and (plan.deletes or plan.pods):
+            assert record.status is not None, "what is planned rests on a status"
+            return await self._write_status(record, record.status)
+        return True
+
     async def _write_status(self, record: JobRecord, status: msgspec.Struct) -> bool:
+        note = self._notes.of(record)
         old = msgspec.to_builtins(record.status) if record.status is not None else {}
         patch = status_patch(record, old, msgspec.to_builtins(status))
         resource = resource_of(record.kind)
         request = merge_patch(resource, record.namespace, record.name, patch, subresource="status")
         (outcome,) = await self._perform([request])
-        if outcome is None or not outcome.is_ok:
+        if outcome is None or outcome.status >= _SERVER_ERROR:
+            note.unsure_of = record.version
             return False
+        if not outcome.is_ok:
+            return False
+        note.unsure_of = ""
         name = record.kind.name
         self._world.jobs[name].absorb(self._world.decode_job[name](outcome.body))
         return True
@@ -206,24 +228,27 @@ class Reconciler:
         objects = [event_object(record, event, now) for event in events]
         await self._perform([create(EVENTS, record.namespace, each) for each in objects])
 
-    async def _ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> None:
-        outcomes = await self._perform([get(NODES, "", node) for node in nodes])
+    async def _ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> bool:
+        """Whether any is lost. An answer is for the next pass only."""
+        outcomes = await self._perform([get(NODES, "", node) for node in nodes]) if nodes else ()
         lost = [
             node
             for node, outcome in zip(nodes, outcomes, strict=True)
             if outcome is not None and _is_lost(outcome)
         ]
-        note = self._notes.of(record)
-        note.lost_nodes = (note.lost_nodes - frozenset(nodes)) | frozenset(lost)
+        self._notes.of(record).lost_nodes = frozenset(lost)
+        return bool(lost)
 
-    async def _ask_for_page(self, record: JobRecord) -> None:
-        """Nothing depends on the answer but a link in the status."""
+    async def _ask_for_page(self, record: JobRecord) -> bool:
+        """Nothing depends on the answer but a link in the status. Whether there is news."""
         note, description = self._notes.of(record), self._notes.lowered(record).description
         asked = question(description)
         path = PODS.item(record.namespace, f"{asked.pod}:{asked.port}", f"proxy/{asked.path}")
         (outcome,) = await self._perform([Request(method="GET", path=path)])
         is_ok = outcome is not None and outcome.is_ok
+        before = note.job_url
         note.job_url = page_url(description, outcome.body if outcome and is_ok else None)
+        return note.job_url != before
 
     async def _end(self, record: JobRecord) -> bool:
         request = delete(
@@ -237,15 +262,20 @@ class Reconciler:
         return outcome is not None and (outcome.is_ok or outcome.status in (404, 409))
 
     async def _find_secrets(self, record: JobRecord, note: Note) -> bool:
-        """Once per job: secrets are read by name, not watched. Whether it is known now."""
+        """Secrets are read by name, not watched. Whether it is known now.
+
+        Asked for while the job has no pods: those that are made then need them.
+        """
         description = self._notes.lowered(record).description
-        if note.has_asked_for_secrets or not description.ssh_files:
+        has_pods = bool(self._world.pods.of_job(record.uid))
+        if not description.ssh_files or (note.has_asked_for_secrets and has_pods):
             return True
         name = keys_name(description.identity)
         (outcome,) = await self._perform([get(SECRETS, record.namespace, name)])
         if outcome is None or (not outcome.is_ok and outcome.status != 404):
             return False
         note.has_asked_for_secrets = True
+        note.secrets.pop(name, None)
         if outcome.is_ok:
             found = self._world.decode_child["Secret"](outcome.body)
             if found.job_uid == record.uid:
@@ -255,12 +285,10 @@ class Reconciler:
 
 def _started_after(record: JobRecord, plan: Plan, now: float) -> float | None:
     after = getattr(plan.status, "state", None) or getattr(plan.status, "phase", None)
-    is_new = record.phase == Phase.PENDING and after == Phase.RUNNING
+    # A TaskSet that is retried is pending again, but has run before.
+    has_run = getattr(record.status, "start_at", None) is not None
+    is_new = record.phase == Phase.PENDING and after == Phase.RUNNING and not has_run
     return now - record.created_at if is_new else None
-
-
-def _restarts(status: object) -> int:
-    return getattr(status, "restarts", None) or 0
 
 
 def _delete_request(record: JobRecord, each: Delete) -> Request:

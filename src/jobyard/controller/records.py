@@ -121,11 +121,14 @@ _pod_decoder = msgspec.json.Decoder(PodObject)
 
 
 def job_decoder(kind: Kind) -> Callable[[bytes], JobRecord]:
-    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind.type)
+    @cache
+    def decoder() -> msgspec.json.Decoder[Any]:
+        """Made with the first job: looking into a kind's types takes a while."""
+        return msgspec.json.Decoder(kind.type)
 
     def decode(raw: bytes) -> JobRecord:
         try:
-            job = decoder.decode(raw)
+            job = decoder().decode(raw)
         except msgspec.ValidationError as error:
             metadata = _bare_job_decoder.decode(raw).metadata
             return JobRecord(kind=kind, metadata=metadata, problem=str(error))

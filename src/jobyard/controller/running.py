@@ -25,7 +25,7 @@ from jobyard.client.request import (
 )
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Watched, follow
-from jobyard.controller.metrics import Metrics
+from jobyard.controller.measuring import Meter
 from jobyard.controller.notes import Notes
 from jobyard.controller.performing import Performer
 from jobyard.controller.queue import ClosedError, WorkQueue
@@ -60,7 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Controller:
     """One controller over one connection."""
 
-    def __init__(self, sender: Sender, options: Options, metrics: Metrics) -> None:
+    def __init__(self, sender: Sender, options: Options, metrics: Meter) -> None:
         self._sender = sender
         self._options = options
         self._metrics = metrics

@@ -117,10 +117,12 @@ class Shelf(Generic[T]):
             return
         if is_confirmed:
             self._unconfirmed.pop(key, None)
-        if known is not None and known.job_uid != obj.job_uid:
-            self._by_job[known.job_uid].pop(key, None)
         self._objects[key] = obj
         self._by_job.setdefault(obj.job_uid, {})[key] = obj
+        if known is not None and known.job_uid != obj.job_uid:
+            # Another one has the name by now: whoever had it before has lost something.
+            self._leave(known)
+            self._tell(known)
         if known is None or known.version != obj.version:
             self._tell(obj)
 
@@ -128,12 +130,16 @@ class Shelf(Generic[T]):
         key = key_of(obj)
         self._objects.pop(key, None)
         self._unconfirmed.pop(key, None)
+        self._leave(obj)
+        self._tell(obj)
+
+    def _leave(self, obj: T) -> None:
+        """It is no longer found by its job."""
         siblings = self._by_job.get(obj.job_uid)
         if siblings is not None:
-            siblings.pop(key, None)
+            siblings.pop(key_of(obj), None)
             if not siblings:
                 del self._by_job[obj.job_uid]
-        self._tell(obj)
 
     def _expire(self) -> None:
         for key, version in list(self._unconfirmed.items()):

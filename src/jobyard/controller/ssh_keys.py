@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
-
 from jobyard.plan.ssh import KEY_FILES
 
 
@@ -23,6 +15,15 @@ def fresh_keys() -> Mapping[str, str]:
 
 
 def _pair() -> tuple[str, str]:
+    # Imported here: it is slow to import, and few jobs need keys.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)

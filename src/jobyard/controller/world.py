@@ -93,6 +93,10 @@ class World:
                 yield ("Pod", pod.name), _as_child(pod)
 
     def _job_changed(self, record: JobRecord) -> None:
+        before = self._uids.get(record.key)
+        if before is not None and before != record.uid:
+            # Deleted and made again between two passes.
+            self._keys.pop(before, None)
         self._keys[record.uid] = record.key
         self._uids[record.key] = record.uid
         self._wake(record.key)
@@ -102,12 +106,11 @@ class World:
         if key is not None:
             self._wake(key)
 
-    def forget(self, key: JobKey) -> str | None:
-        """A job that is gone; its uid, if it was known."""
+    def forget(self, key: JobKey) -> None:
+        """A job that is gone."""
         uid = self._uids.pop(key, None)
         if uid is not None:
             self._keys.pop(uid, None)
-        return uid
 
 
 def _secrets(known: dict[str, Child]) -> dict[ChildKey, Child]:

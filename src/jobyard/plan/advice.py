@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from jobyard.api.quantity import Quantity
 from jobyard.plan.description import JSON, Command, Description, Role
 from jobyard.plan.modes import is_debugging
-from jobyard.plan.quantity import Quantity
 from jobyard.schema.finding import Finding, Path, warning
 
 

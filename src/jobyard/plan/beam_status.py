@@ -29,6 +29,7 @@ from jobyard.api.status import (
 )
 from jobyard.plan.conditions import condition
 from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed
+from jobyard.plan.moments import text_of
 
 SUBMITTING = "batchjob"
 _JOB_MANAGER = "flinkcluster-jobmanager"
@@ -40,6 +41,8 @@ _PHASES = {
     Phase.FAILED: BeamPhase.FAILED,
     Phase.UNKNOWN: BeamPhase.UNKNOWN,
 }
+# Of so many task managers each has an entry beside its row, so that a status stays small enough.
+FLINK_PODS_MAX = 100
 _BACK = {beam: job for job, beam in _PHASES.items()}
 _SHARED = tuple(field.name for field in msgspec.structs.fields(ReplicaSummary))
 
@@ -77,18 +80,18 @@ def _initialized(beam: BeamJobStatus, cluster: BeamCondition) -> Truth:
     return Truth.FALSE if cluster.reason in (NAME_TAKEN, INVALID_TEMPLATE) else Truth.TRUE
 
 
-def as_beam_status(seen: Observed, status: JobStatus) -> BeamJobStatus:
+def as_beam_status(seen: Observed, status: JobStatus, now: float) -> BeamJobStatus:
     assert status.phase is not None
     stored = seen.status if isinstance(seen.status, BeamJobStatus) else BeamJobStatus()
     rows = {task.type: task for task in status.tasks}
     is_flink = any(role.type == _JOB_MANAGER for role in seen.description.roles)
     flink = FlinkClusterStatus(
         job_manager_status=_pods(rows.get(_JOB_MANAGER)),
-        task_manager_status=_pods(rows.get(_TASK_MANAGER)),
+        task_manager_status=_pods(rows.get(_TASK_MANAGER))[:FLINK_PODS_MAX],
     )
     return BeamJobStatus(
         phase=_PHASES[status.phase],
-        conditions=_conditions(stored, status, rows),
+        conditions=_conditions(stored, status, rows, now),
         flink_cluster_status=flink if is_flink else None,
         job_status=_pods(rows.get(SUBMITTING)),
         job_url=seen.job_url or stored.job_url,
@@ -105,11 +108,9 @@ def _pods(task: TaskStatus | None) -> tuple[PodStatus, ...]:
 
 
 def _conditions(
-    stored: BeamJobStatus, status: JobStatus, rows: dict[str, TaskStatus]
+    stored: BeamJobStatus, status: JobStatus, rows: dict[str, TaskStatus], now: float
 ) -> tuple[BeamCondition, ...]:
     since = {c.type: (c.status, c.last_transition_time) for c in stored.conditions}
-    moments = [c.last_transition_time for c in status.conditions if c.last_transition_time]
-    now = max(moments, default=None)
     out = []
     for type_, truth, reason, message in (
         (BeamConditionType.CLUSTER_RUNNING, *_cluster(status, rows)),
@@ -122,7 +123,7 @@ def _conditions(
                 status=truth,
                 reason=reason,
                 message=message,
-                last_transition_time=moment if before is truth else now,
+                last_transition_time=moment if before is truth else text_of(now),
             )
         )
     return tuple(out)

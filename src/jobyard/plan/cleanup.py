@@ -24,7 +24,7 @@ def clean_up(seen: Observed) -> Iterator[Delete]:
         if not pod.is_terminating:
             yield Delete(kind="Pod", name=pod.name, uid=pod.uid)
     leaving = {pod.uid for pod in going}
-    if all(pod.uid in leaving or pod.has_finished for pod in replicas):
+    if all(pod.uid in leaving or not pod.still_runs for pod in replicas):
         yield from _supporting(seen)
 
 
@@ -43,7 +43,7 @@ def _goes(pod: Pod, policy: CleanUpPolicy) -> bool:
         case CleanUpPolicy.ALL:
             return True
         case CleanUpPolicy.UNFINISHED:
-            return not pod.has_finished
+            return pod.still_runs
 
 
 def _supporting(seen: Observed) -> Iterator[Delete]:

@@ -78,9 +78,7 @@ def replica_failure(standings: Sequence[Standing], phase: Phase) -> Holding:
     if not failed:
         is_well = phase is Phase.RUNNING
         return Holding(NO, "-", ALL_RUNNING if is_well else "No replica is in error.")
-    return Holding(
-        YES, "ReplicaFailed", _listed([f"{s.short_name}: {end_text(s)}" for s in failed])
-    )
+    return Holding(YES, "ReplicaFailed", listed([f"{s.short_name}: {end_text(s)}" for s in failed]))
 
 
 def end_text(standing: Standing) -> str:
@@ -105,10 +103,10 @@ def running_text(standings: Sequence[Standing], obstacles: Mapping[ChildKey, Obs
         if s.state is not State.RUNNING and (why := _why(s, obstacles))
     ]
     numbers = f"{running} of {len(standings)} running"
-    return f"{numbers}; {_listed(whys)}" if whys else numbers
+    return f"{numbers}; {listed(whys)}" if whys else numbers
 
 
-def _listed(whys: Sequence[str]) -> str:
+def listed(whys: Sequence[str]) -> str:
     shown = "; ".join(why[:_WHY_LENGTH_MAX] for why in whys[:_WHYS_MAX])
     more = len(whys) - _WHYS_MAX
     return f"{shown}; and {more} more" if more > 0 else shown

@@ -41,7 +41,7 @@ from jobyard.plan.outcome import outcome
 from jobyard.plan.phases import has_started, phase_of, started_at
 from jobyard.plan.pod_facts import Pod
 from jobyard.plan.pods import Replica, replica_pod
-from jobyard.plan.restarts import with_restarts
+from jobyard.plan.restarts import with_delays, with_restarts
 from jobyard.plan.standing import (
     Standing,
     State,
@@ -55,6 +55,7 @@ from jobyard.schema.finding import dotted
 
 _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 _ON_THE_WAY_OUT = (State.LEAVING, State.OUTDATED)
+_ASK_SOON_SECONDS = 1
 
 
 def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStatus]) -> Plan:
@@ -67,7 +68,7 @@ def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStat
         plan, status = after_the_end(seen, stored, tuple(_standings(seen, stored)), now)
     else:
         plan, status = _while_it_lives(seen, stored, now)
-    final = _in_own_type(seen, status, status_type)
+    final = _in_own_type(seen, status, status_type, now)
     if final == seen.status:
         # Events tell what changed: of nothing new there are none, but of pods made now.
         made = tuple(event for event in plan.events if event.reason == CREATED_PODS)
@@ -83,10 +84,10 @@ def _stored(seen: Observed) -> JobStatus | None:
 
 
 def _in_own_type(
-    seen: Observed, status: JobStatus, status_type: type[JobStatus | BeamJobStatus]
+    seen: Observed, status: JobStatus, status_type: type[JobStatus | BeamJobStatus], now: float
 ) -> JobStatus | BeamJobStatus:
     if issubclass(status_type, BeamJobStatus):
-        return as_beam_status(seen, status)
+        return as_beam_status(seen, status, now)
     return of_type(status, status_type, seen)
 
 
@@ -96,8 +97,8 @@ def _replicas(seen: Observed) -> list[Pod]:
 
 def _standings(seen: Observed, stored: JobStatus | None) -> Iterator[Standing]:
     memories = memories_of(stored.tasks) if stored is not None else {}
-    running = condition(stored.conditions, ConditionType.RUNNING) if stored is not None else None
-    if running is not None and running.reason == DEBUG:
+    said = condition(stored.conditions, ConditionType.COMPLETED) if stored is not None else None
+    if said is not None and said.reason == DEBUG:
         memories = {type_: [without_ends(m) for m in rows] for type_, rows in memories.items()}
     return standings_of(
         seen.description,
@@ -111,7 +112,9 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     description = seen.description
     is_debug = is_debugging(description.run_mode)
     standings = tuple(_standings(seen, stored))
-    if not is_debug:
+    if is_debug:
+        standings = tuple(with_delays(standings))
+    else:
         used = (stored.restarts or 0) if stored is not None else 0
         limit = description.backoff_limit
         standings = tuple(with_restarts(standings, None if limit is None else limit - used))
@@ -147,6 +150,7 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     )
     status = job_status(seen, stored, standings, verdict, now)
     pods = tuple(_pod(seen, standing, pause_count) for standing in movement.comes)
+    page_due = _page_due(seen, standings, now)
     plan = Plan(
         supporting=gear.creates,
         probes=tuple(_probes(seen, init)),
@@ -154,12 +158,9 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         pods=pods,
         events=tuple(_events(seen, stored, status, standings, pods)),
         nodes_to_ask=movement.nodes_to_ask,
-        asks_for_job_url=_asks_for_url(seen, standings),
+        asks_for_job_url=page_due is not None,
         look_again_at=earliest(
-            movement.look_again_at,
-            due,
-            unscheduled_at(standings, now),
-            now + ASK_AGAIN_SECONDS if _asks_for_url(seen, standings) else None,
+            movement.look_again_at, due, unscheduled_at(standings, now), page_due
         ),
     )
     return plan, status
@@ -222,6 +223,7 @@ def _pod(seen: Observed, standing: Standing, pause_count: int) -> JSON:
         role=standing.role,
         rank=standing.rank,
         attempt=standing.restarts,
+        pods_before=standing.pods_before_next,
         is_resumed=pause_count > 0,
     )
     return replica_pod(seen.description, replica)
@@ -268,9 +270,19 @@ def _events(
     yield from created([key[1] for key in map(child_key, pods) if key not in seen.obstacles])
 
 
-def _asks_for_url(seen: Observed, standings: Sequence[Standing]) -> bool:
-    """Once the program runs, until its cluster knows it."""
-    is_known = "/job/" in seen.job_url or "appId=" in seen.job_url
-    return not is_known and any(
-        s.role.waits_for_others and s.state is State.RUNNING for s in standings
-    )
+def _page_due(seen: Observed, standings: Sequence[Standing], now: float) -> float | None:
+    """When to ask for the program's page again, from when it runs until its cluster knows it.
+
+    Most programs are known within seconds, and a short one ends soon after; one that its
+    cluster never hears of is not worth many questions.
+    """
+    if "/job/" in seen.job_url or "appId=" in seen.job_url:
+        return None
+    ages = [
+        now - standing.pod.created_at
+        for standing in standings
+        if standing.role.waits_for_others and standing.state is State.RUNNING and standing.pod
+    ]
+    if not ages:
+        return None
+    return now + min(max(_ASK_SOON_SECONDS, max(ages) / 10), ASK_AGAIN_SECONDS)

@@ -30,11 +30,18 @@ class Obstacle(msgspec.Struct, frozen=True):
 
     reason: str
     message: str
+    # Whether it may pass without a change of the job: what is forbidden today, for want of a
+    # service account or by a policy, may be allowed tomorrow.
+    may_pass: bool = False
 
 
 NAME_TAKEN = "NameTaken"
 INVALID_TEMPLATE = "InvalidTemplate"
 BAD_VARIABLE = "BadVariable"
+# The namespace is full: nothing about the job has to be put right, and it goes on by itself.
+QUOTA_EXCEEDED = "QuotaExceeded"
+# What can stand in a job's way that is worth an event.
+HINDRANCES = (NAME_TAKEN, INVALID_TEMPLATE, QUOTA_EXCEEDED)
 
 # Kind and name of a child; the namespace is the job's.
 ChildKey = tuple[str, str]

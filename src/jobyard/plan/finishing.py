@@ -67,7 +67,7 @@ def _goes_at_end(seen: Observed, standings: tuple[Standing, ...]) -> Iterator[De
         pod = standing.pod
         if pod is None or not standing.has_ended or pod.uid in known:
             continue
-        if not pod.has_finished and not pod.is_terminating:
+        if pod.still_runs and not pod.is_terminating:
             yield delete_of(pod)
 
 

@@ -64,8 +64,8 @@ def _said(before: Condition | None) -> Holding:
 
 
 def _pending(seen: Observed, before: Condition | None) -> Holding:
-    """Not known yet; a `False` stays until it is known to be put right."""
-    if before is not None and before.status is Truth.FALSE:
+    """Not known yet; a `False` stays until something else is known to stand in the way."""
+    if before is not None and before.status is Truth.FALSE and not seen.obstacles:
         return _said(before)
     # Nothing that a person has to put right, but what is waited for is worth a word.
     waited_for = next((each.message for each in seen.obstacles.values()), "")

@@ -23,11 +23,12 @@ from jobyard.plan.conditions import (
     Holding,
     conditions_of,
     holdings_at_end,
+    listed,
     replica_failure,
     running_text,
 )
 from jobyard.plan.deadline import Clock
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed
+from jobyard.plan.decision import HINDRANCES, Observed
 from jobyard.plan.description import Description
 from jobyard.plan.modes import is_debugging
 from jobyard.plan.moments import text_of
@@ -144,34 +145,39 @@ def _conditions(
             ConditionType.INITIALIZED: verdict.initialized,
             ConditionType.RUNNING: _running(seen, standings, verdict, now),
             ConditionType.REPLICA_FAILURE: replica_failure(standings, verdict.phase),
-            ConditionType.COMPLETED: Holding(NO, "-", "The job has not ended."),
+            ConditionType.COMPLETED: _completed(seen.description),
             ConditionType.FAILED: Holding(NO, "-", "The job has not ended."),
             ConditionType.PAUSED: paused,
         }
     return conditions_of(before.conditions, holdings, now)
 
 
+def _completed(description: Description) -> Holding:
+    if is_debugging(description.run_mode):
+        return Holding(NO, DEBUG, "The job doesn't end by itself in debug mode.")
+    return Holding(NO, "-", "The job has not ended.")
+
+
 def _running(
     seen: Observed, standings: Sequence[Standing], verdict: Verdict, now: float
 ) -> Holding:
     is_running = verdict.phase is Phase.RUNNING
-    is_debug = is_debugging(seen.description.run_mode)
-    reason = DEBUG if is_debug else "-"
     if verdict.phase is Phase.PAUSED:
-        return Holding(NO, reason, "The job is paused.")
+        return Holding(NO, "-", "The job is paused.")
     if verdict.initialized.status is NO:
-        return Holding(NO, reason, "The job could not be initialized.")
-    if not is_debug:
-        # Also while others run: a replica that can't come is worth a word.
-        reason = _reason(seen, standings, now)
+        return Holding(NO, "-", "The job could not be initialized.")
+    # Also while others run: a replica that can't come is worth a word.
+    reason = _reason(seen, standings, now)
     text = running_text(standings, seen.obstacles)
     # What stands in a replica's way is told with it; the rest concerns all of them.
     told = {("Pod", standing.name) for standing in standings} if seen.obstacles else ()
-    text += "".join(
-        f"; {each.reason}: {each.message}"
+    others = [
+        f"{each.reason}: {each.message}"
         for key, each in seen.obstacles.items()
-        if key not in told and each.reason in (NAME_TAKEN, INVALID_TEMPLATE)
-    )
+        if key not in told and each.reason in HINDRANCES
+    ]
+    if others:
+        text += f"; {listed(others)}"
     schedulers = _idle_schedulers(standings, now)
     if reason == UNSCHEDULED and schedulers:
         text += f"; no scheduler named {schedulers} has looked at them: is it running?"
@@ -180,7 +186,7 @@ def _running(
 
 def _reason(seen: Observed, standings: Sequence[Standing], now: float) -> str:
     found = {obstacle.reason for obstacle in seen.obstacles.values()}
-    for reason in (NAME_TAKEN, INVALID_TEMPLATE):
+    for reason in HINDRANCES:
         if reason in found:
             return reason
     return UNSCHEDULED if any(_is_unscheduled(s, now) for s in standings) else "-"

@@ -7,6 +7,7 @@ can't be taken back in one by one (a rigid gang) go and come together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from jobyard.api.status import ReplicaPhase
 from jobyard.plan.decision import Delete, earliest
 from jobyard.plan.pod_facts import Pod
-from jobyard.plan.standing import Standing, State
+from jobyard.plan.standing import SKEW_SECONDS, Standing, State
 
 # How long a pod may stay beyond its grace before its node is asked about.
 OVERDUE_SECONDS = 30
@@ -38,6 +39,9 @@ def broken_by(standings: Sequence[Standing]) -> Standing | None:
 
 
 def _is_lost(standing: Standing) -> bool:
+    if standing.is_past:
+        # Its going was decided before; the next pod is announced already.
+        return False
     was_there = standing.memory.phase not in (None, ReplicaPhase.DELETED)
     if standing.state is State.LOST:
         return True
@@ -50,7 +54,7 @@ def explains_failure(standings: Sequence[Standing]) -> bool:
     """Whether a rigid gang lost a replica before the others failed: that is why they did."""
     lost = [_lost_at(standing) for standing in standings if _is_lost(standing)]
     return bool(lost) and all(
-        int(standing.end.finished_at) >= int(min(lost))
+        standing.end.finished_at + SKEW_SECONDS >= min(lost)
         for standing in standings
         if standing.has_failed_for_good and standing.end is not None
     )
@@ -58,8 +62,9 @@ def explains_failure(standings: Sequence[Standing]) -> bool:
 
 def _lost_at(standing: Standing) -> float:
     """When a replica was taken away; of one that is gone already nobody knows."""
+    taken = standing.pod.taken_away_at if standing.pod is not None else None
     if standing.end is not None:
-        return standing.end.finished_at
+        return min(standing.end.finished_at, taken if taken is not None else math.inf)
     asked = standing.pod.deletion_asked_at if standing.pod is not None else None
     return asked if asked is not None else 0.0
 
@@ -116,10 +121,10 @@ def _goes_at(standing: Standing, *, all_go: bool) -> float | None:
             if not standing.role.is_numbered:
                 return standing.due_at
             # Its pod stays for the log, unless something of it still runs.
-            return None if pod.has_finished else 0.0
+            return 0.0 if pod.still_runs else None
         case State.SUCCEEDED | State.FAILED if not all_go:
             # Ended for good: sidecars that still run go with the pod.
-            return None if pod.has_finished else 0.0
+            return 0.0 if pod.still_runs else None
     return 0.0 if all_go else None
 
 

@@ -15,6 +15,7 @@ REPLICA_TYPE = "batch.tensorstack.dev/replica-type"
 REPLICA_RANK = "batch.tensorstack.dev/replica-rank"
 # Annotations: which attempt of its replica a pod is, and what it was made for beyond that.
 ATTEMPT = "batch.tensorstack.dev/attempt"
+PODS_BEFORE = "batch.tensorstack.dev/pods-before"
 REVISION = "batch.tensorstack.dev/revision"
 # Of a supporting object: what it was made from, so that another wish is noticed.
 DIGEST = "batch.tensorstack.dev/digest"

@@ -55,7 +55,8 @@ def _vital_failure(ending: Ending, standings: Sequence[Standing]) -> Standing | 
     if not failed:
         return None
     if ending.enough_alive is not None:
-        alive = sum(not standing.is_final for standing in standings)
+        # One that has done its work is no loss.
+        alive = sum(not standing.has_failed_for_good for standing in standings)
         if alive >= ending.enough_alive:
             return None
     return failed[0]

@@ -57,11 +57,10 @@ def phase_of(
         return Phase.PAUSED if is_quiet else before
     if before is Phase.PAUSED and any(pod.is_terminating for pod in pods):
         return Phase.PAUSED
-    live = [standing for standing in standings if standing.is_live]
-    if live and all(standing.state is State.UNKNOWN for standing in live):
-        return Phase.UNKNOWN
     if before in (Phase.RUNNING, Phase.UNKNOWN):
-        return Phase.RUNNING
+        live = [standing for standing in standings if standing.is_live]
+        is_unknown = live and all(standing.state is State.UNKNOWN for standing in live)
+        return Phase.UNKNOWN if is_unknown else Phase.RUNNING
     enough = description.min_replicas or len(standings)
     has_enough = sum(_has_started_once(standing) for standing in standings) >= enough
     if before in (Phase.PAUSED, Phase.RESUMING):

@@ -16,6 +16,7 @@ from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import (
     ATTEMPT,
     DIGEST,
+    PODS_BEFORE,
     REPLICA_RANK,
     REPLICA_TYPE,
     REVISION,
@@ -35,12 +36,13 @@ _TAKEN_AWAY = frozenset(
         "Shutdown",
         "Terminated",
         "NodeAffinity",
+        "NodePorts",
+        "TopologyAffinityError",
         "UnexpectedAdmissionError",
-        "OutOfcpu",
-        "OutOfmemory",
-        "OutOfpods",
     }
 )
+# A node that has no room left for the pod after all: OutOfcpu, OutOfnvidia.com/gpu ...
+_NO_ROOM = "OutOf"
 
 
 class PodPhase(StrEnum):
@@ -89,6 +91,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ""
     rank: int = 0
     attempt: int = 0
+    # How many pods its replica had before it.
+    pods_before: int = 0
     revision: str = ""
     phase: PodPhase = PodPhase.PENDING
     reason: str = ""
@@ -105,6 +109,10 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     deletion_asked_at: float | None = None
     deletion_due_at: float | None = None
     was_taken_away: bool = False
+    # When that was; None where nothing says so.
+    taken_away_at: float | None = None
+    # Its node isn't heard of any more: somebody else than its kubelet says that it is not ready.
+    is_out_of_reach: bool = False
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 
@@ -116,6 +124,17 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     def has_finished(self) -> bool:
         """Nothing of it runs any more."""
         return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def still_runs(self) -> bool:
+        """Something of it runs, or is yet to start.
+
+        A kubelet tells the end of each container some moments before the pod's phase, so
+        between the two a pod that has not finished may have nothing that runs.
+        """
+        every = (*self.containers, *self.init_containers)
+        has_ended = all(c.state is ContainerState.TERMINATED for c in every)
+        return not self.has_finished and not (self.containers and has_ended)
 
     def container(self, name: str) -> Container | None:
         return next((c for c in self.containers if c.name == name), None)
@@ -166,11 +185,12 @@ class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
     container_id: str = msgspec.field(name="containerID", default="")
 
 
-class _Condition(msgspec.Struct, frozen=True):
+class _Condition(msgspec.Struct, frozen=True, rename="camel"):
     type: str
     status: str
     reason: str = ""
     message: str = ""
+    last_transition_time: str | None = None
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -203,21 +223,29 @@ def facts_of(pod: PodObject) -> Pod:
     conditions = {condition.type: condition for condition in status.conditions}
     scheduled = conditions.get("PodScheduled")
     due = seconds_of(meta.deletion_timestamp) if meta.deletion_timestamp else None
-    rank = labels.get(REPLICA_RANK) or annotations.get(ROLE_INDEX) or "0"
-    attempt = annotations.get(ATTEMPT, "0")
     owner = owner_of(meta)
+    # A TaskSet's template may have labels of the other family, which say nothing there.
+    is_task = owner.kind == "ConfigMap"
+    role = labels.get(TASK_ROLE if is_task else REPLICA_TYPE) or ""
+    rank = (annotations.get(ROLE_INDEX) if is_task else labels.get(REPLICA_RANK)) or "0"
+    attempt = annotations.get(ATTEMPT, "0")
+    pods_before = annotations.get(PODS_BEFORE, "0")
+    containers = tuple(_container(c) for c in status.container_statuses)
+    disrupted = conditions.get("DisruptionTarget")
+    is_thrown_out = status.phase is PodPhase.FAILED and _says_taken_away(status.reason)
     return Pod(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
         version=meta.resource_version,
         owner=owner,
-        job_uid=annotations.get(TASKSET_UID, "") if owner.kind == "ConfigMap" else owner.uid,
+        job_uid=annotations.get(TASKSET_UID, "") if is_task else owner.uid,
         digest=annotations.get(DIGEST, ""),
-        role=labels.get(REPLICA_TYPE) or labels.get(TASK_ROLE) or "",
+        role=role,
         # A person may write anything into a label.
         rank=int(rank) if rank.isdecimal() else 0,
         attempt=int(attempt) if attempt.isdecimal() else 0,
+        pods_before=int(pods_before) if pods_before.isdecimal() else 0,
         revision=annotations.get(REVISION, ""),
         phase=status.phase,
         reason=status.reason,
@@ -233,15 +261,39 @@ def facts_of(pod: PodObject) -> Pod:
         else None,
         deletion_asked_at=due - meta.deletion_grace_period_seconds if due is not None else None,
         deletion_due_at=due,
-        was_taken_away=_holds(conditions.get("DisruptionTarget"))
-        or (status.phase is PodPhase.FAILED and status.reason in _TAKEN_AWAY),
-        containers=tuple(_container(c) for c in status.container_statuses),
+        was_taken_away=_holds(disrupted) or is_thrown_out,
+        taken_away_at=_last_end(containers)
+        if is_thrown_out
+        else _moment(disrupted.last_transition_time)
+        if disrupted is not None
+        else None,
+        is_out_of_reach=_is_out_of_reach(conditions.get("Ready")),
+        containers=containers,
         init_containers=tuple(_container(c) for c in status.init_container_statuses),
     )
 
 
 def _holds(condition: _Condition | None) -> bool:
     return condition is not None and condition.status == "True"
+
+
+def _says_taken_away(reason: str) -> bool:
+    return reason in _TAKEN_AWAY or reason.startswith(_NO_ROOM)
+
+
+def _is_out_of_reach(ready: _Condition | None) -> bool:
+    """Kubernetes' node controller turns the condition over and leaves the reason empty.
+
+    A kubelet always gives one: ContainersNotReady, PodCompleted ... (MarkPodsNotReady in
+    pkg/controller/util/node, GeneratePodReadyCondition in pkg/kubelet/status).
+    """
+    return ready is not None and ready.status == "False" and not ready.reason
+
+
+def _last_end(containers: tuple[Container, ...]) -> float | None:
+    """Who is thrown out with its pod ends last; what had ended before did so by itself."""
+    moments = [c.finished_at for c in containers if c.finished_at is not None]
+    return max(moments, default=None)
 
 
 def owner_of(meta: Meta) -> Owner:

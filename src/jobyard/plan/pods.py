@@ -23,6 +23,7 @@ from jobyard.plan.modes import (
 )
 from jobyard.plan.naming import (
     ATTEMPT,
+    PODS_BEFORE,
     REPLICA_RANK,
     REPLICA_TYPE,
     REVISION,
@@ -33,6 +34,7 @@ from jobyard.plan.naming import (
 
 T9K_SCHEDULER = "t9k-scheduler"
 _SCHEDULER_GROUP = "scheduler.tensorstack.dev"
+_OWN_ANNOTATIONS = (ATTEMPT, PODS_BEFORE, REVISION)
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     rank: int
     attempt: int = 0
+    # How many pods it had before this one.
+    pods_before: int = 0
     # The job has been paused before, so its resumeSpecs apply.
     is_resumed: bool = False
 
@@ -75,7 +79,11 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
     if identity.namespace:
         out["namespace"] = identity.namespace
     out["labels"] = labels
-    out["annotations"] = {**given.get("annotations", {}), ATTEMPT: str(replica.attempt)}
+    # Ours say how a pod came to be; copied into a template they would say it of every pod.
+    theirs = {k: v for k, v in given.get("annotations", {}).items() if k not in _OWN_ANNOTATIONS}
+    out["annotations"] = {**theirs, ATTEMPT: str(replica.attempt)}
+    if replica.pods_before:
+        out["annotations"][PODS_BEFORE] = str(replica.pods_before)
     made_for = revision(description, role, replica.rank)
     if made_for:
         out["annotations"][REVISION] = made_for

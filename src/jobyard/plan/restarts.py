@@ -54,6 +54,13 @@ def with_restarts(standings: Iterable[Standing], left: int | None) -> Iterator[S
         yield decided
 
 
+def with_delays(standings: Iterable[Standing]) -> Iterator[Standing]:
+    """Without restarts: only what was taken away comes back, after its delay."""
+    for standing in standings:
+        is_going = standing.state in (State.LOST, State.LEAVING) and standing.end is not None
+        yield _decided(standing, None) if is_going else standing
+
+
 def _decided(standing: Standing, left: int | None) -> Standing:
     end = standing.end
     if end is None:

@@ -52,7 +52,8 @@ def row_of(standing: Standing, *, is_coming: bool, is_condemned: bool) -> Replic
     failure = failure_of(ended) if ended is not None else memory.failure
     if pod is None and not standing.has_ended:
         phase = ReplicaPhase.CREATING if is_coming else ReplicaPhase.DELETED
-        return _row(standing, phase, "", standing.restarts, (), failure)
+        row = _row(standing, phase, "", standing.restarts, (), failure)
+        return msgspec.structs.replace(row, pods_before=standing.pods_before_next)
     if pod is None:
         assert memory.phase is not None
         return _row(
@@ -78,6 +79,7 @@ def _row(
         containers=containers,
         attempt=attempt,
         restart_count=standing.restarts,
+        pods_before=standing.pods_before,
         failures_in_a_row=standing.failures_in_a_row,
         last_failure=failure,
     )
@@ -87,6 +89,8 @@ def _phase(standing: Standing) -> ReplicaPhase:
     if standing.state is not State.LEAVING:
         return _PHASES[standing.state]
     assert standing.pod is not None
+    if standing.is_past:
+        return ReplicaPhase.DELETED
     if standing.memory.phase is ReplicaPhase.DELETED and standing.memory.uid == standing.pod.uid:
         return ReplicaPhase.DELETED
     # Told to go by somebody else: neither ready nor gone, so its phase is the pod's own.

@@ -73,6 +73,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
     restarts: int = 0
     attempt: int = 0
+    pods_before: int = 0
+    # The row had a pod; still true when its end no longer counts.
+    had_pod: bool = False
     failures_in_a_row: int = 0
     phase: ReplicaPhase | None = None
     uid: str = ""
@@ -93,6 +96,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     pod: Pod | None = None
     memory: Memory = NOTHING
     restarts: int = 0
+    # Which pod of the replica this is, or would be: pods of smaller numbers are gone.
+    pods_before: int = 0
+    # What is seen is a pod that the status knows to be gone: the view of pods is behind.
+    is_past: bool = False
     failures_in_a_row: int = 0
     end: End | None = None
     # It ended, and what follows was decided: it stays as it is.
@@ -120,6 +127,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in (State.CREATING, State.STARTING, State.RUNNING, State.UNKNOWN)
 
     @property
+    def pods_before_next(self) -> int:
+        """The number of the pod that is made next; known before the pod is, and written first."""
+        return self.pods_before + (self.pod is not None or self.memory.had_pod)
+
+    @property
     def short_name(self) -> str:
         """As messages have it: `worker-3`."""
         return self.role.type if self.role.is_single else f"{self.role.type}-{self.rank}"
@@ -132,6 +144,8 @@ def memories_of(tasks: Sequence[TaskStatus]) -> Mapping[str, Sequence[Memory]]:
             Memory(
                 restarts=row.restart_count,
                 attempt=row.attempt,
+                pods_before=row.pods_before,
+                had_pod=bool(row.uid),
                 failures_in_a_row=row.failures_in_a_row,
                 phase=row.phase,
                 uid=row.uid,
@@ -159,8 +173,8 @@ def pods_by_replica(pods: Sequence[Pod]) -> Mapping[tuple[str, int], list[Pod]]:
 
 
 def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: Memory) -> Standing:
-    """How a replica stands, revisions aside. Of several pods the newest attempt counts."""
-    pod = max(pods, key=lambda each: each.attempt) if pods else None
+    """How a replica stands, revisions aside. Of several pods the newest counts."""
+    pod = max(pods, key=lambda each: (each.attempt, each.pods_before)) if pods else None
     restarts = max([memory.restarts, *(each.attempt for each in pods)])
     base = Standing(
         role=role,
@@ -170,10 +184,13 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
         pod=pod,
         memory=memory,
         restarts=restarts,
+        pods_before=max([memory.pods_before, *(each.pods_before for each in pods)]),
         failures_in_a_row=memory.failures_in_a_row,
     )
     if pod is None:
         return _remembered(base)
+    if pod.attempt >= memory.attempt and pod.pods_before < memory.pods_before:
+        return msgspec.structs.replace(base, state=State.LEAVING, is_past=True)
     end = end_of(pod, role)
     if memory.phase is ReplicaPhase.DELETED and memory.uid == pod.uid:
         return _with(base, State.LEAVING, end)
@@ -185,9 +202,23 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
     if asked is not None and not is_recorded and end.finished_at + SKEW_SECONDS >= asked:
         # It ended because it was told to: that says nothing about the program.
         return _with(base, State.LEAVING)
-    if pod.was_taken_away and not end.succeeded and not is_recorded:
+    if not is_recorded and _was_taken_away(pod, end):
         return _with(base, State.LOST, end)
     return _with(base, State.SUCCEEDED if end.succeeded else State.FAILED, end)
+
+
+def _was_taken_away(pod: Pod, end: End) -> bool:
+    """Whether it ended because the cluster threw it out, whatever its program made of that.
+
+    A program that saves its work when told to go may well end with 0; then its node still
+    calls the pod failed.
+    """
+    if not pod.was_taken_away or (end.succeeded and pod.phase is PodPhase.SUCCEEDED):
+        return False
+    if end.exit_code is None or pod.taken_away_at is None:
+        # Nothing of it ended by itself, or nobody knows when.
+        return not end.succeeded
+    return end.finished_at + SKEW_SECONDS >= pod.taken_away_at
 
 
 def _with(base: Standing, state: State, end: End | None = None) -> Standing:
@@ -219,6 +250,8 @@ def _live_state(pod: Pod, role: Role) -> State:
     if pod.phase is PodPhase.UNKNOWN or pod.reason == NODE_LOST:
         return State.UNKNOWN
     main = pod.container(role.main_container)
+    if pod.is_out_of_reach and pod.phase is PodPhase.RUNNING:
+        return State.UNKNOWN
     if main is not None and main.state is ContainerState.RUNNING:
         return State.RUNNING
     return State.STARTING if pod.node else State.CREATING

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from jobyard.api.status import ConditionType, JobStatus, Phase, ReplicaPhase, Truth
 from jobyard.plan.conditions import UNSCHEDULED, condition, end_text
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Event, EventType
+from jobyard.plan.decision import HINDRANCES, Event, EventType
 from jobyard.plan.description import Description
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.restarts import delay_seconds
@@ -24,6 +24,12 @@ _MESSAGE_LENGTH_MAX = 1000
 def named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_MAX
     return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def last_words(said: str, length_max: int) -> str:
+    """The end of a message; where it must be cut, from the beginning of a line."""
+    end = said[-length_max:]
+    return end if end == said else end.partition("\n")[2] or end
 
 
 def created(names: Sequence[str]) -> Iterator[Event]:
@@ -67,7 +73,7 @@ def _is_news(standing: Standing) -> bool:
 
 def _end_message(description: Description, standing: Standing, used: int) -> str:
     said = standing.end.message.strip() if standing.end is not None else ""
-    words = f": {said[-_MESSAGE_LENGTH_MAX // 2 :]}" if said else ""
+    words = f": {last_words(said, _MESSAGE_LENGTH_MAX // 2)}" if said else ""
     head = f"{standing.short_name}: {end_text(standing)}"
     if standing.state is State.LOST:
         return f"{head}; taken away by the cluster, made anew without using up restarts{words}"
@@ -114,5 +120,5 @@ def _hindered(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
     before = condition(old.conditions, ConditionType.RUNNING) if old is not None else None
     assert now is not None
     is_new = before is None or before.reason != now.reason
-    if is_new and now.reason in (UNSCHEDULED, NAME_TAKEN, INVALID_TEMPLATE):
+    if is_new and now.reason in (UNSCHEDULED, *HINDRANCES):
         yield Event(now.reason, now.message, EventType.WARNING)

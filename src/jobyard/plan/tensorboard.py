@@ -86,7 +86,9 @@ def tensorboard_status(
     name = tensorboard_name(identity)
     pod = next((pod for pod in pods if pod.name == name), None)
     serving = Dependent(api_version="v1", kind="Service", name=name)
-    if pod is not None and pod.is_ready:
+    # Also of its service: a pod that nobody finds serves nobody.
+    taken = [each for (_, key), each in obstacles.items() if key == name]
+    if pod is not None and pod.is_ready and not taken:
         return TensorboardStatus(
             ready=True,
             reason="Ready",
@@ -97,7 +99,6 @@ def tensorboard_status(
         )
     waiting = next((c.reason for c in pod.containers if c.reason), "") if pod is not None else ""
     why = (pod.unschedulable or waiting or pod.phase) if pod is not None else "its pod is missing"
-    taken = [each for (_, key), each in obstacles.items() if key == name]
     if taken:
         why = f"{taken[0].reason}: {taken[0].message}"
     return TensorboardStatus(

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from jobyard.api.quantity import Quantity
 from jobyard.api.replicas import RestartPolicy
 from jobyard.plan.description import JSON, Restart, Role
-from jobyard.plan.quantity import Quantity
 from jobyard.schema.finding import Path
 
 # Where the cluster's own name for itself is; set in its pods before their other variables.
@@ -36,6 +36,12 @@ done
 # better by that; with delays that double, six tries take about a minute, as many as a batch Job
 # gives its pod.
 _RESTART = Restart(RestartPolicy.ON_FAILURE, limit=6)
+
+# For logs, spilled data and the jars of programs, which go with the pod: on one machine /tmp is
+# everybody's, and would keep them.
+SCRATCH = "/run/jobyard/scratch"
+TEMPORARY_FILES = f"-Djava.io.tmpdir={SCRATCH}"
+_VOLUME = "jobyard-scratch"
 
 _MEBIBYTE = 2**20
 
@@ -63,12 +69,14 @@ def cluster_role(
     type_: str, replicas: int, container: JSON, place: Path, companion: Companion
 ) -> Role:
     """A role whose main container is the given one, with the companion's beside it."""
+    own = {**container, "volumeMounts": [{"name": _VOLUME, "mountPath": SCRATCH}]}
     pod: dict[str, Any] = {
         # A service called spark-master would set SPARK_MASTER_PORT, which Spark reads otherwise.
         "enableServiceLinks": False,
         **companion.pulling,
         **companion.pod,
-        "containers": [container, *companion.containers],
+        "volumes": [*companion.pod.get("volumes", ()), {"name": _VOLUME, "emptyDir": {}}],
+        "containers": [own, *companion.containers],
     }
     return Role(
         type=type_,

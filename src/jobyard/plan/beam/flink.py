@@ -14,6 +14,8 @@ from jobyard.api.beamjob import FlinkClusterSpec
 from jobyard.plan.beam.cluster import (
     AWAIT_NAME,
     HOST,
+    SCRATCH,
+    TEMPORARY_FILES,
     Cluster,
     Companion,
     cluster_role,
@@ -40,7 +42,9 @@ _TASK_MANAGER_RPC_PORT = 6122
 # A pod's own network, which the other pods must reach it through.
 _ANYWHERE = "0.0.0.0"  # noqa: S104
 
-# The image's entry point puts the settings in Flink's file and leaves root behind.
+# The image's entry point puts the settings in Flink's file and leaves root behind. Elsewhere the
+# folder of Flink need not be writable, so its logs go to the pod's own; and an option is two words,
+# since the job manager's script takes any other first word for a host name.
 _SCRIPT = f"""\
 {AWAIT_NAME}\
 role=$1
@@ -48,8 +52,9 @@ shift
 if [ -x /docker-entrypoint.sh ]; then exec /docker-entrypoint.sh "$role" "$@"; fi
 home=${{FLINK_HOME:-/opt/flink}}
 if [ ! -d "$home" ]; then home=$(python -m pyflink.find_flink_home) || exit; fi
+export FLINK_LOG_DIR="${{FLINK_LOG_DIR:-{SCRATCH}}}" FLINK_PID_DIR={SCRATCH}
 while IFS= read -r line; do
-  set -- "$@" "-D${{line%%: *}}=${{line#*: }}"
+  set -- "$@" -D "${{line%%: *}}=${{line#*: }}"
 done <<END
 $FLINK_PROPERTIES
 END
@@ -144,6 +149,7 @@ def _shared(master: str) -> dict[str, str]:
         "jobmanager.rpc.port": str(_RPC_PORT),
         "blob.server.port": str(_BLOB_PORT),
         "rest.port": str(_REST_PORT),
+        "io.tmp.dirs": SCRATCH,
     }
 
 
@@ -157,20 +163,21 @@ def _container(
     role: str, spec: FlinkClusterSpec, settings: Mapping[str, str], resources: JSON | None
 ) -> dict[str, Any]:
     own, variable = _JAVA_OPTIONS_OF[role]
-    java = [settings[key] for key in (*_JAVA_OPTIONS, own) if key in settings]
+    given = [settings[key] for key in (*_JAVA_OPTIONS, own) if key in settings]
     others = {key: value for key, value in settings.items() if not key.startswith("env.java.opts")}
     # The entry point drops all white space in a line (from Flink 1.19 on): such values go as
     # options, which Flink reads last.
     spaced = {key: value for key, value in others.items() if len(value.split()) > 1}
     lines = [f"{key}: {value}" for key, value in others.items() if key not in spaced]
-    env = [{"name": "FLINK_PROPERTIES", "value": "\n".join(lines)}]
-    if java:
-        env.append({"name": variable, "value": " ".join(java)})
+    env = [
+        {"name": "FLINK_PROPERTIES", "value": "\n".join(lines)},
+        {"name": variable, "value": " ".join((TEMPORARY_FILES, *given))},
+    ]
     container = {
         "name": role,
         "image": spec.image.name,
         "command": ["sh", "-c", _SCRIPT, "flink"],
-        "args": [role, *(f"-D{key}={value}" for key, value in spaced.items())],
+        "args": [role, *(word for key in spaced for word in ("-D", f"{key}={spaced[key]}"))],
         "env": env,
     }
     return dict(with_resources(container, resources))

@@ -14,6 +14,8 @@ from jobyard.api.beamjob import SparkClusterSpec, SparkWorker
 from jobyard.plan.beam.cluster import (
     AWAIT_NAME,
     HOST,
+    SCRATCH,
+    TEMPORARY_FILES,
     Cluster,
     Companion,
     cluster_role,
@@ -36,6 +38,14 @@ _REST_PORT = 6066
 _MASTER_UI_PORT = 8080
 _WORKER_UI_PORT = 8081
 _GIBIBYTE_IN_MEBIBYTES = 1024
+_DRIVER_OPTION = "--job_server_jvm_properties"
+
+# Beam starts the driver itself, not by Spark's scripts, and before 2.77 without these: Spark asks
+# for them on any Java since 17.
+_DRIVER_JAVA_OPTIONS = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("sun.nio.ch", "java.nio", "java.util", "java.lang.invoke")
+)
 
 _SCRIPT = f"""\
 {AWAIT_NAME}\
@@ -67,7 +77,8 @@ def spark_cluster(spec: SparkClusterSpec, master: str, companion: Companion) -> 
             # For --spark_submit_uber_jar, which needs no Java beside the program.
             f"--spark_rest_url=http://{master}:{_REST_PORT}",
             # Without it, Beam's own Java is the driver; that is who reads most settings.
-            *(f"--job_server_jvm_properties=-D{key}={value}" for key, value in properties.items()),
+            *(f"{_DRIVER_OPTION}={option}" for option in _DRIVER_JAVA_OPTIONS),
+            *(f"{_DRIVER_OPTION}=-D{key}={value}" for key, value in properties.items()),
         ),
     )
 
@@ -88,7 +99,7 @@ def _worker(spec: SparkClusterSpec, master: str) -> JSON:
         "org.apache.spark.deploy.worker.Worker",
         *("--host", HOST, "--webui-port", str(_WORKER_UI_PORT)),
         # Spark's own folder need not be writable.
-        *("--work-dir", "/tmp/spark-worker"),  # noqa: S108
+        *("--work-dir", SCRATCH),
         *_offered(spec.worker),
         f"spark://{master}:{_PORT}",
     )
@@ -125,9 +136,12 @@ def _container(
         "command": ["sh", "-c", _SCRIPT, "spark"],
         "args": list(arguments),
     }
-    if settings:
-        value = " ".join(_java_option(key, value) for key, value in settings.items())
-        container["env"] = [{"name": variable, "value": value}]
+    words = (TEMPORARY_FILES, *(_java_option(key, value) for key, value in settings.items()))
+    container["env"] = [
+        {"name": variable, "value": " ".join(words)},
+        # Of a worker's executors.
+        {"name": "SPARK_LOCAL_DIRS", "value": SCRATCH},
+    ]
     return container
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,15 @@ from jobyard.plan.launching import (
     worker_role,
 )
 from jobyard.plan.naming import host_name
-from jobyard.plan.ssh import FILES_PATH, PORT, launcher_start, scripts, worker_start
+from jobyard.plan.ssh import (
+    FILES_PATH,
+    PORT,
+    launcher_start,
+    names_in_the_open,
+    names_of,
+    scripts,
+    worker_start,
+)
 
 # What the launcher's pod takes over from the workers' template.
 _SHARED = ("volumes", "nodeSelector", "tolerations", "imagePullSecrets", "securityContext")
@@ -45,6 +54,7 @@ def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
         is_rigid=True,
         ssh_files={**scripts(), "hosts": listed, "hostfile": listed},
+        warnings=tuple(_env_advice(launcher, workers)),
     )
 
 
@@ -82,7 +92,20 @@ def _start(
         str(PORT),
         *config.torch_args,
     )
-    return launcher_start(identity, ssh.auth_mount_path, launch, config.script)
+    # It exports its whole environment on a command line, and prints that when a process failed.
+    env = (("JOBYARD_KEPT", names_in_the_open(role)),)
+    return launcher_start(identity, ssh.auth_mount_path, launch, config.script, env=env)
+
+
+def _env_advice(launcher: Role, workers: Role) -> Iterator[str]:
+    """Other launchers' variables reach the processes; these don't, unless the workers have them."""
+    known = {*names_in_the_open(launcher).split(), *names_of(workers)}
+    kept_back = [name for name in names_of(launcher) if name not in known]
+    if kept_back:
+        yield (
+            f"gives {', '.join(kept_back)} to the launcher alone, and colossalai run would print"
+            " it: to reach the processes it must stand in the workers' template"
+        )
 
 
 def _roles(spec: ColossalAIJobSpec) -> tuple[Role, Role]:
@@ -101,8 +124,10 @@ def _launcher_template(launcher: ColossalAILauncher | None, workers: Role) -> JS
     pod = workers.template["spec"]
     main = next(c for c in workers.containers if c["name"] == workers.main_container)
     container: dict[str, Any] = {"name": "launcher", "image": main.get("image", "")}
-    if "volumeMounts" in main:
-        container["volumeMounts"] = main["volumeMounts"]
+    for field in ("volumeMounts", "securityContext"):
+        # Whoever logs in has to be the one whom the workers know.
+        if field in main:
+            container[field] = main[field]
     if launcher is not None:
         container["image"] = launcher.image
         if launcher.working_dir:

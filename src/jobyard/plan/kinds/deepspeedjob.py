@@ -23,7 +23,13 @@ from jobyard.plan.description import (
 )
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.naming import host_name
-from jobyard.plan.ssh import FILES_PATH, launcher_start, scripts, worker_start
+from jobyard.plan.ssh import (
+    FILES_PATH,
+    launcher_start,
+    names_in_the_open,
+    scripts,
+    worker_start,
+)
 
 HOSTFILE = "/t9k/hostfile"
 _ENV_FILE = f"{DEFAULT_AUTH_MOUNT_PATH}/deepspeed_env"
@@ -74,7 +80,7 @@ def _workers(spec: DeepSpeedJobSpec) -> Role:
 
 
 def _start(
-    spec: DeepSpeedJobSpec, identity: Identity, first_host: str, _role: Role, rank: int
+    spec: DeepSpeedJobSpec, identity: Identity, first_host: str, role: Role, rank: int
 ) -> Start:
     if rank > 0:
         start = worker_start(identity, DEFAULT_SSHD_PATH, DEFAULT_AUTH_MOUNT_PATH)
@@ -84,7 +90,7 @@ def _start(
         ("JOBYARD_SSHD", DEFAULT_SSHD_PATH),
         ("PDSH_RCMD_TYPE", "ssh"),
         ("PDSH_SSH_ARGS_APPEND", f"-F {DEFAULT_AUTH_MOUNT_PATH}/config"),
-        *(() if spec.disable_custom_env else (("DS_ENV_FILE", _ENV_FILE),)),
+        *(() if spec.disable_custom_env else _handed_on(role)),
     )
     launch, program = _launch(spec.config, spec.elastic, first_host)
     return launcher_start(
@@ -92,12 +98,17 @@ def _start(
     )
 
 
+def _handed_on(role: Role) -> tuple[tuple[str, str], ...]:
+    return (("DS_ENV_FILE", _ENV_FILE), ("JOBYARD_HANDED_ON", names_in_the_open(role)))
+
+
 def _launch(
     config: DeepSpeedConfig, elastic: Elastic | None, first_host: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What is launched, and the program that it starts."""
     if config.custom_command is not None:
-        return ("sh", "-c"), (config.custom_command,)
+        # All of it is the program: a resume command stands by itself, with no shell to read it.
+        return (), ("sh", "-c", config.custom_command)
     assert config.run is not None
     options, program = _program(config.run)
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
@@ -23,6 +24,8 @@ from jobyard.plan.ssh import FILES_PATH, launcher_start, scripts, worker_start
 from jobyard.schema.finding import Path
 
 _PLACE: Path = ("spec", "worker", "template")
+# By trying with Open MPI 4.1: MPI_Abort of one rank then leaves the others waiting, too.
+_RECOVERING = ("enable-recovery", "max-restarts")
 _ROOT_ENV = (("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"))
 
 
@@ -42,6 +45,7 @@ def lower(spec: MPIJobSpec, identity: Identity) -> Description:
         run_mode=spec.run_mode,
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
         is_rigid=True,
+        warnings=tuple(_recovery_advice(config)),
         ssh_files={
             **scripts(),
             "hosts": "".join(f"{host}\n" for host in hosts),
@@ -57,9 +61,14 @@ def _roles(spec: MPIJobSpec) -> tuple[Role, Role]:
     else:
         launcher = launcher_role(worker.template, _PLACE, "mpi-worker")
         workers = worker_role(worker.replicas, worker.template, _PLACE, "mpi-worker")
-    # Whoever debugs wants to start mpirun by hand, and that needs sshd on the workers.
+    # Whoever debugs wants to start mpirun by hand, and that needs sshd on the workers and
+    # the keys in place on the launcher.
     sshd = ("sh", f"{FILES_PATH}/worker.sh")
-    return launcher, msgspec.structs.replace(workers, debug_command=sshd)
+    wait = ("sh", "-c", f". {FILES_PATH}/prepare.sh && exec sleep inf")
+    return (
+        msgspec.structs.replace(launcher, debug_command=wait),
+        msgspec.structs.replace(workers, debug_command=sshd),
+    )
 
 
 def _config(spec: MPIJobSpec) -> MPIConfig:
@@ -85,6 +94,15 @@ def _start(config: MPIConfig, ssh: MPISsh, identity: Identity, role: Role, _rank
         ("OMPI_MCA_plm_rsh_args", f"-F {path}/config"),
     )
     return launcher_start(identity, path, _mpirun(config), config.script, env=env)
+
+
+def _recovery_advice(config: MPIConfig) -> Iterator[str]:
+    said = [word for word in config.extra_args if word.lstrip("-") in _RECOVERING]
+    if said:
+        yield (
+            f"gives mpirun {' and '.join(said)}: it then ends with 0, and the job succeeds, even"
+            " if a process failed; only the log tells"
+        )
 
 
 def _mpirun(config: MPIConfig) -> tuple[str, ...]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from jobyard.api.pytorchtrainingjob import PyTorchTrainingJobSpec, TorchrunConfig
+from jobyard.api.pytorchtrainingjob import (
+    PyTorchTrainingJobSpec,
+    RendezvousBackend,
+    TorchrunConfig,
+)
 from jobyard.plan.description import (
     Command,
     Description,
@@ -21,7 +25,12 @@ from jobyard.plan.naming import host_name
 from jobyard.plan.sharing import shares
 
 DEFAULT_PORT = 23456
+_RDZV_CONF = "PET_RDZV_CONF"
 _PORT_NAMES = ("pytorchjob-port", "master")
+# Agents of recent versions of torchrun that stay in a group don't tell its store's address to one
+# that comes later: it waits for a minute and fails, and the others with it. So no replica could be
+# added, and none started again beside the others. This makes them tell it for each new group.
+_TELLS_NEWCOMERS = (("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),)
 
 
 def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
@@ -76,23 +85,28 @@ def _start(
     port = named_port(master, *_PORT_NAMES) or DEFAULT_PORT
     address = (("MASTER_ADDR", host), ("MASTER_PORT", str(port)))
     is_elastic = spec.elastic is not None and spec.elastic.enabled
-    ranks = (
-        ("WORLD_SIZE", str(sum(r.replicas for r in roles))),
-        ("RANK", str(first_rank(roles, role) + rank)),
-    )
+    number = first_rank(roles, role) + rank
+    ranks = (("WORLD_SIZE", str(sum(r.replicas for r in roles))), ("RANK", str(number)))
     if spec.torchrun_config is None or not spec.torchrun_config.enabled:
         return Start(env=address + ranks)
     return Start(
         # torchrun sets the ranks of its processes itself; in an elastic job they change.
-        env=address if is_elastic else address + ranks,
-        command=_torchrun(spec, spec.torchrun_config, identity, f"{host}:{port}"),
+        env=(address if is_elastic else address + ranks) + _TELLS_NEWCOMERS,
+        command=_torchrun(
+            spec,
+            spec.torchrun_config,
+            identity,
+            _meeting(spec.torchrun_config, role, f"{host}:{port}", is_host=number == 0),
+        ),
     )
 
 
 def _torchrun(
-    spec: PyTorchTrainingJobSpec, config: TorchrunConfig, identity: Identity, endpoint: str
+    spec: PyTorchTrainingJobSpec,
+    config: TorchrunConfig,
+    identity: Identity,
+    meeting: tuple[str, ...],
 ) -> tuple[str, ...]:
-    own_endpoint = () if _names_endpoint(config) else ("--rdzv_endpoint", endpoint)
     return (
         "torchrun",
         "--nnodes",
@@ -101,13 +115,35 @@ def _torchrun(
         config.proc_per_node,
         "--rdzv_backend",
         str(config.rdzv_backend),
-        *own_endpoint,
+        *meeting,
         "--rdzv_id",
         f"{identity.name}-{identity.uid}",
         "--max_restarts",
         str(config.max_restarts),
         *config.extra_options,
     )
+
+
+def _meeting(
+    config: TorchrunConfig, role: Role, endpoint: str, *, is_host: bool
+) -> tuple[str, ...]:
+    """Where the replicas meet, and whether this one is the host there.
+
+    torchrun would find that out by the host's name. Old versions (1.13) don't know it in the
+    form it has here, and new ones ask for its address, which may not be known yet when the
+    first replica starts: then nobody is the host, and all wait in vain.
+    """
+    if _names_endpoint(config):
+        return ()
+    where = ("--rdzv_endpoint", endpoint)
+    if config.rdzv_backend is not RendezvousBackend.C10D:
+        return where
+    containers = role.template["spec"]["containers"]
+    container = next(c for c in containers if c.get("name") == role.main_container)
+    has_own = any(variable["name"] == _RDZV_CONF for variable in container.get("env") or ())
+    # An option takes the place of torchrun's own variable, so what that says goes along.
+    settings = (f"is_host={int(is_host)}", *([f"$({_RDZV_CONF})"] if has_own else []))
+    return (*where, "--rdzv_conf", ",".join(settings))
 
 
 def _names_endpoint(config: TorchrunConfig) -> bool:

@@ -60,6 +60,11 @@ def _shared_env(identity: Identity, roles: tuple[Role, ...]) -> tuple[tuple[str,
 
 
 def _start(shared: tuple[tuple[str, str], ...], role: Role, rank: int) -> Start:
-    """The master is rank 0, worker i is rank i + 1."""
+    """The master is rank 0, worker i is rank i + 1.
+
+    xgboost's tracker sorts task ids as text ("10" before "2"); with as many digits as the last one
+    has, that is the order of ranks.
+    """
     number = str(0 if role.type == XGBoostType.MASTER else rank + 1)
-    return Start(env=(*shared, ("RANK", number), ("DMLC_TASK_ID", number)))
+    digits = len(str(int(dict(shared)["WORLD_SIZE"]) - 1))
+    return Start(env=(*shared, ("RANK", number), ("DMLC_TASK_ID", number.zfill(digits))))

@@ -7,11 +7,12 @@ ConfigMap. Nothing here makes a key or opens a connection.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jobyard.plan.description import Identity, Start
+from jobyard.plan.description import JSON, Identity, Role, Start
 
 PORT = 2222
 FILES_PATH = "/run/jobyard/files"
@@ -21,6 +22,7 @@ _SCRIPTS = ("prepare.sh", "worker.sh", "launcher.sh")
 _FIRST = "first.sh"
 # Readable for all: the pod may run as any user, and copies what only it may read.
 _READABLE = 0o444
+_SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @cache
@@ -91,3 +93,28 @@ def launcher_start(
         volumes=volumes(identity),
         mounts=mounts(auth_path),
     )
+
+
+def names_in_the_open(role: Role) -> str:
+    """The main container's variables that a launcher may print and write on command lines.
+
+    Those whose values stand in the manifest or in a ConfigMap. Not what comes of a Secret, be it
+    inside of another value; and not what differs from pod to pod, which is no launcher's to tell.
+    """
+    return " ".join(each["name"] for each in _variables(role) if _is_open(each))
+
+
+def names_of(role: Role) -> list[str]:
+    return [each["name"] for each in _variables(role)]
+
+
+def _variables(role: Role) -> tuple[JSON, ...]:
+    container = next(c for c in role.containers if c["name"] == role.main_container)
+    return tuple(container.get("env", ()))
+
+
+def _is_open(variable: JSON) -> bool:
+    source = variable.get("valueFrom") or {"configMapKeyRef": {}}
+    is_made_of_others = "$(" in (variable.get("value") or "")
+    is_name = _SHELL_NAME.fullmatch(variable["name"]) is not None
+    return is_name and "configMapKeyRef" in source and not is_made_of_others

@@ -15,19 +15,38 @@ mkdir -p "$(dirname "$hostfile")" 2>/dev/null || true
 cat "$files/hostfile" 2>/dev/null >"$hostfile" || fail "can't write $hostfile as uid $(id -u):" \
     "run as root, or make its folder writable in the image"
 
-# NAME=VALUE lines, as DeepSpeed reads them; it has no way to write a value of several lines.
+# NAME=VALUE lines, as DeepSpeed reads them. It prints them, and puts them on a command line where
+# quotes, $ and % would mean something: so only the variables that the job's author has written
+# down, and of those only plain values. Nothing is lost: each worker gives the processes that come
+# in over ssh the environment of its own container.
 hand_on_environment() {
-    for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' | sort -u); do
-        case $name in
-            HOME | HOSTNAME | PWD | OLDPWD | SHLVL | TERM | _ | JOBYARD_* | DS_ENV_FILE | LD_PRELOAD) ;;
-            *)
-                eval "value=\${$name-}"
-                [ "$(printf '%s' "$value" | wc -l)" -gt 0 ] || printf '%s=%s\n' "$name" "$value"
-                ;;
+    for name in ${JOBYARD_HANDED_ON:-}; do
+        eval "value=\${$name-}"
+        case $value in
+            *[!A-Za-z0-9_@+=:,./-]*) ;;
+            *) printf '%s=%s\n' "$name" "$value" ;;
         esac
     done
 }
 [ -z "${DS_ENV_FILE:-}" ] || hand_on_environment >"$DS_ENV_FILE"
+
+# DeepSpeed also calls a plain ssh, which would read the configuration in the home that
+# /etc/passwd names.
+if ssh=$(command -v ssh); then
+    mkdir -p "$ssh_dir/bin"
+    printf '#!/bin/sh\nexec %s -F %s/config "$@"\n' "$ssh" "$ssh_dir" >"$ssh_dir/bin/ssh"
+    chmod 700 "$ssh_dir/bin/ssh"
+    export PATH="$ssh_dir/bin:$PATH"
+fi
+
+# Newer releases of DeepSpeed have no elastic training of their own and refuse its options
+# (deepspeed --hostfile F --master_addr H --elastic_training --min_elastic_nodes N
+# --max_elastic_nodes N ...). They need none: a new number of workers starts us anew.
+if [ "${6-}" = --elastic_training ] && ! "$1" --help 2>&1 | grep -q -e --elastic_training; then
+    launch="$1" host_option="$2" hosts="$3" master_option="$4" master="$5"
+    shift 10
+    set -- "$launch" "$host_option" "$hosts" "$master_option" "$master" "$@"
+fi
 
 sh "$here/worker.sh" &
 # The program takes our place, so that it gets the signals; sshd ends with the container.

@@ -15,11 +15,19 @@ command -v ssh >/dev/null 2>&1 || fail "there is no ssh in this image: install o
 # Leaves a file with ssh's last words for a host that never answered.
 log_in() {
     pause=1
-    until ssh -F "$ssh_dir/config" -o ConnectTimeout=5 "$1" true </dev/null 2>"$waiting/$1"; do
-        [ "$(date +%s)" -lt "$deadline" ] || return 0
+    until ssh -F "$ssh_dir/config" -o ConnectTimeout=$((pause * 8)) "$1" true \
+        </dev/null 2>"$waiting/$1"; do
+        left=$((deadline - $(date +%s)))
+        [ "$left" -gt 0 ] || return 0
         # Between two tries only: what ends the wait is a login, or the deadline.
         sleep "$pause"
-        [ "$pause" -ge 8 ] || pause=$((pause * 2))
+        # Patience grows: with a tenth of a core, many logins at once take long.
+        [ "$pause" -ge 8 ] || [ $((pause * 16)) -gt "$left" ] || pause=$((pause * 2))
+        # Once, so that nobody has to wait for the deadline to learn what is wrong.
+        [ "$pause" -lt 8 ] || [ -n "${told:-}" ] || {
+            told=yes
+            echo "jobyard: still no login on $1: $(tail -n 1 "$waiting/$1")" >&2
+        }
     done
     rm -f "$waiting/$1"
 }
@@ -41,4 +49,20 @@ if [ -n "$silent" ]; then
     exit 1
 fi
 rmdir "$waiting"
+
+# For a launcher that exports all of its environment to the workers, on a command line that it
+# prints when something fails: only what it needs itself, and the variables that the job's author
+# has written down. Without HOME it finds ssh's configuration in the home that /etc/passwd names.
+spare_environment() {
+    kept=" PATH LANG LC_ALL LD_LIBRARY_PATH LD_PRELOAD NSS_WRAPPER_PASSWD NSS_WRAPPER_GROUP $1 "
+    for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p' | sort -u); do
+        case $kept in
+            *" $name "*) ;;
+            *) unset "$name" ;;
+        esac
+    done
+    eval "home=~$(id -un)"
+    [ "$home/.ssh" = "$ssh_dir" ] || export HOME="$ssh_dir/home"
+}
+[ -z "${JOBYARD_KEPT+set}" ] || spare_environment "$JOBYARD_KEPT"
 exec "$@"

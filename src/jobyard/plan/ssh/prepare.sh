@@ -46,7 +46,9 @@ lay_out() {
     name_user
     # Not cp, which would carry over the mode of a mounted Secret.
     cat "$keys/identity" >"$ssh_dir/identity"
-    cat "$keys/identity.pub" >"$ssh_dir/authorized_keys"
+    # At this level bash doesn't read ~/.bashrc, as it does in a login over ssh; that may take its
+    # time or print something, and whatever it exports is replaced by the container's own.
+    echo "environment=\"SHLVL=1\" $(cat "$keys/identity.pub")" >"$ssh_dir/authorized_keys"
     cat "$keys/host_key" >"$ssh_dir/host_key"
     # One host key for all replicas of a job, made for it; so host checking can stay on.
     echo "* $(cat "$keys/host_key.pub")" >"$ssh_dir/known_hosts"
@@ -61,6 +63,9 @@ Host *
     BatchMode yes
     LogLevel ERROR
 END
+    # For programs that look for it in a home.
+    mkdir -p "$ssh_dir/home"
+    ln -sfn "$ssh_dir" "$ssh_dir/home/.ssh"
 }
 
 umask 077

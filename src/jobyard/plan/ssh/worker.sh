@@ -5,8 +5,17 @@ set -eu
 . "$(dirname "$0")/prepare.sh"
 
 sshd=${JOBYARD_SSHD:-/usr/sbin/sshd}
+shadow=${JOBYARD_SHADOW:-/etc/shadow}
 [ -x "$sshd" ] || fail "there is no sshd at $sshd:" \
     "install openssh-server in the image, or set the job's ssh.sshdPath"
+
+# sshd alone refuses an account that is locked, as root is in some images; PAM lets keys in.
+pam=no
+if grep -q "^$(id -un):!" "$shadow" 2>/dev/null; then
+    [ -f /etc/pam.d/sshd ] || fail "user $(id -un) is locked in /etc/shadow, and sshd refuses it:" \
+        "put * in place of its ! in the image"
+    pam=yes
+fi
 
 # What `export -p` prints is quoted for the shell, whatever the values hold.
 export -p >"$ssh_dir/environment"
@@ -24,10 +33,11 @@ ForceCommand /bin/sh '$ssh_dir/enter'
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PubkeyAuthentication yes
+PermitUserEnvironment yes
 PermitRootLogin prohibit-password
 # The folder is a volume, whose owner the cluster chooses.
 StrictModes no
-UsePAM no
+UsePAM $pam
 UseDNS no
 PrintMotd no
 MaxStartups 1000

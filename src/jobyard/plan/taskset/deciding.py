@@ -208,7 +208,7 @@ def _going(attempt: Attempt, groups: Sequence[Group]) -> Movement:
 def _goes_at(group: Group, member: Member, pod: Pod) -> float | None:
     """When a pod is to be deleted; None: not at all."""
     if group.end is not None:
-        return None if pod.has_finished and not goes_with_its_pods(group.policy) else 0.0
+        return 0.0 if pod.still_runs or goes_with_its_pods(group.policy) else None
     standing = member.standing
     if standing.pod is not None and pod.uid == standing.pod.uid:
         if standing.is_live:
@@ -216,7 +216,7 @@ def _goes_at(group: Group, member: Member, pod: Pod) -> float | None:
         if standing.state is State.LOST:
             return standing.due_at or 0.0
     # An ended one stays for its log, unless something of it still runs.
-    return None if pod.has_finished else 0.0
+    return 0.0 if pod.still_runs else None
 
 
 def _old_units(attempt: Attempt) -> tuple[Delete, ...]:

@@ -70,9 +70,12 @@ def _first_pods(attempt: Attempt) -> Iterator[tuple[Role, int, str]]:
 
 
 def refusal(attempt: Attempt) -> Verdict | None:
-    """The end of a TaskSet whose template the API server doesn't take, in its own words."""
+    """The end of a TaskSet whose template the API server doesn't take, in its own words.
+
+    Its roles can't be changed, so there is nothing to wait for, unless it is only forbidden now.
+    """
     for (kind, name), obstacle in attempt.seen.obstacles.items():
-        if obstacle.reason == INVALID_TEMPLATE:
+        if obstacle.reason == INVALID_TEMPLATE and not obstacle.may_pass:
             said = f"{told(obstacle)} ({kind} {name})"
             return Verdict(succeeded=False, message=said, may_retry=False)
     return None
