@@ -75,6 +75,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     query: Query = ()
     body: bytes | None = None
     content_type: str = JSON_TYPE
+    accept: str = JSON_TYPE
 
     @property
     def verb(self) -> str:
@@ -183,6 +184,7 @@ def watching(
     namespace: str = "",
     *,
     label_selector: str = "",
+    field_selector: str = "",
     resource_version: str,
     timeout_seconds: int,
 ) -> Request:
@@ -191,7 +193,7 @@ def watching(
         method="GET",
         path=resource.collection(namespace),
         query=(
-            *_selectors(label_selector, ""),
+            *_selectors(label_selector, field_selector),
             ("watch", "1"),
             ("allowWatchBookmarks", "true"),
             ("resourceVersion", resource_version),

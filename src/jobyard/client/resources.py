@@ -66,6 +66,9 @@ CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS: Final = Resource("", "v1", "secrets", "Secret")
 EVENTS: Final = Resource("", "v1", "events", "Event")
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+ENDPOINTS: Final = Resource("", "v1", "endpoints", "Endpoints")
+CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
 _KUBERNETES: Final[Mapping[tuple[str, str], Resource]] = {

@@ -22,3 +22,7 @@ class Sender(Protocol):
     def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
         """The lines of a watch; RefusedError for an error status. Use `contextlib.aclosing`."""
         ...
+
+    def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
+        """The same for what isn't made of objects, such as a log: bytes as they come."""
+        ...

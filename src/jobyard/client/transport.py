@@ -22,7 +22,7 @@ from jobyard import __version__
 from jobyard.client.cluster import Cluster
 from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.login import Login, Ticket
-from jobyard.client.request import Answer, Request, problem_of
+from jobyard.client.request import JSON_TYPE, Answer, Request, problem_of
 from jobyard.client.sockets import Sockets
 
 # Verb, status (0: no answer) and seconds until the answer, or until a stream began.
@@ -100,15 +100,29 @@ class Transport:
 
         Put it in `contextlib.aclosing`: the connection goes when the generator does.
         """
+        async with (
+            aclosing(self.chunks(request)) as chunks,
+            aclosing(_split(self.cluster, chunks)) as lines,
+        ):
+            async for line in lines:
+                yield line
+
+    async def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
+        """The bytes of a stream as they come; like `lines`, for `contextlib.aclosing`."""
         async with self._answered(request, self._stream_timeout) as response:
             with _failures_named(self.cluster):
                 if not 200 <= response.status < 300:
                     problem = problem_of(response.status, await response.read())
                     raise RefusedError(str(request), problem, _retry_after_seconds(response))
             try:
-                async with aclosing(_split(self.cluster, response)) as lines:
-                    async for line in lines:
-                        yield line
+                pieces = response.content.iter_any()
+                while True:
+                    with _failures_named(self.cluster):
+                        try:
+                            piece = await anext(pieces)
+                        except StopAsyncIteration:
+                            break
+                    yield piece
             finally:
                 # At once, and without the TLS goodbye: the server need not send what nobody reads.
                 connection = response.connection
@@ -138,6 +152,8 @@ class Transport:
             headers["Authorization"] = f"Bearer {ticket.token}"
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+        if request.accept != JSON_TYPE:
+            headers["Accept"] = request.accept
         status, started = 0, time.monotonic()
         try:
             with _failures_named(self.cluster):
@@ -163,17 +179,13 @@ class Transport:
         return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
 
 
-async def _split(cluster: Cluster, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def _split(
+    cluster: Cluster, chunks: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
     """Cut a stream into lines; many come in one piece, and a long one in many pieces."""
     pieces: list[bytes] = []
     size = 0
-    chunks = response.content.iter_any()
-    while True:
-        with _failures_named(cluster):
-            try:
-                chunk = await anext(chunks)
-            except StopAsyncIteration:
-                break
+    async for chunk in chunks:
         first, *others = chunk.split(b"\n")
         pieces.append(first)
         size += len(first)

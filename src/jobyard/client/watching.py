@@ -66,6 +66,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     resource: Resource
     namespace: str = ""
     label_selector: str = ""
+    field_selector: str = ""
     page_limit: int = PAGE_LIMIT
     watch_seconds: int = WATCH_SECONDS
 
@@ -201,6 +202,7 @@ class _Follower(Generic[T]):
                 self._watched.resource,
                 self._watched.namespace,
                 label_selector=self._watched.label_selector,
+                field_selector=self._watched.field_selector,
                 limit=self._page_limit,
                 continue_token=token,
             )
@@ -227,6 +229,7 @@ class _Follower(Generic[T]):
             self._watched.resource,
             self._watched.namespace,
             label_selector=self._watched.label_selector,
+            field_selector=self._watched.field_selector,
             resource_version=version,
             timeout_seconds=seconds + int(seconds * self._dice()),
         )
