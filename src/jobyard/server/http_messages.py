@@ -1,0 +1,44 @@
+"""Calls and replies as aiohttp has them: shared by the door and by what a node answers."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from jobyard.server.call import Call, Reply
+
+
+def call_of(request: web.BaseRequest) -> Call:
+    """The call without its body."""
+    headers = request.headers
+    url = request.rel_url
+    return Call(
+        method=request.method,
+        path=url.raw_path,
+        query=tuple(url.query.items()) if url.raw_query_string else (),
+        content_type=headers.get("Content-Type", ""),
+        accept=headers.get("Accept", "*/*"),
+        user_agent=headers.get("User-Agent", ""),
+        if_none_match=headers.get("If-None-Match", ""),
+    )
+
+
+def response(reply: Reply, *, is_head: bool = False) -> web.Response:
+    """A whole answer, with its warnings in headers."""
+    answer = web.Response(
+        status=reply.status,
+        body=b"" if is_head else reply.body,
+        headers={"Content-Type": reply.content_type, "Cache-Control": "no-cache, private"},
+    )
+    for name, value in reply.headers:
+        answer.headers[name] = value
+    for text in reply.warnings:
+        answer.headers.add("Warning", f'299 - "{_quoted(text)}"')
+    if reply.status == 429 or reply.status == 504:
+        answer.headers["Retry-After"] = "1"
+    return answer
+
+
+def _quoted(text: str) -> str:
+    """A header holds no line ends, and quotes in it are escaped."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')

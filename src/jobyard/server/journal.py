@@ -1,0 +1,121 @@
+"""The SQLite file: every revision of every object that is current or recent.
+
+One table is enough. A write adds a row; a row goes when what took its place is no longer told to
+watches. So a start reads what is there now and the recent past in one pass, and one commit holds
+any number of writes. The store decides what to write and what to drop; threads and the loop are
+`committing`'s business.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS revisions (
+    version INTEGER PRIMARY KEY, shelf TEXT NOT NULL, key TEXT NOT NULL, data BLOB
+);
+CREATE TABLE IF NOT EXISTS floors (shelf TEXT PRIMARY KEY, version INTEGER NOT NULL);
+"""
+_FORMAT: Final = 1
+BUSY_SECONDS: Final = 2.0
+
+
+class JournalError(Exception):
+    """The file can't be opened, read or written; what to do about it is in the text."""
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One object as one write left it; no data means that the write deleted it."""
+
+    version: int
+    shelf: str
+    key: str
+    data: bytes | None
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What one commit holds: all of it is on disk afterwards, or nothing."""
+
+    revisions: tuple[Revision, ...] = ()
+    # Versions that nobody can ask for any more.
+    obsolete: tuple[int, ...] = ()
+    # By shelf: the newest version whose successors are no longer all known.
+    floors: tuple[tuple[str, int], ...] = ()
+
+
+class Journal:
+    """One open file. Used by one thread at a time."""
+
+    def __init__(self, path: Path | None, *, durable: bool = True) -> None:
+        """None is a database in memory. Not `durable`: a power cut may take the last second."""
+        self.path = path
+        try:
+            if path is not None:
+                # Secrets are in it: SQLite gives its other files the mode of this one.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._db = sqlite3.connect(
+                ":memory:" if path is None else path,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=BUSY_SECONDS,
+            )
+            self._prepare(durable)
+        except (sqlite3.Error, OSError) as problem:
+            raise JournalError(f"{self._name}: {problem}") from problem
+
+    @property
+    def _name(self) -> str:
+        return "the database in memory" if self.path is None else str(self.path)
+
+    def _prepare(self, durable: bool) -> None:
+        # One server at a time: a second one on the same file would hand out the same versions.
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        (found,) = self._db.execute("PRAGMA user_version").fetchone()
+        if found not in (0, _FORMAT):
+            raise JournalError(f"{self._name}: format {found}; this program reads {_FORMAT}")
+        self._db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_FORMAT}; COMMIT;")
+
+    def floors(self) -> dict[str, int]:
+        rows = self._db.execute("SELECT shelf, version FROM floors")
+        return {str(shelf): int(version) for shelf, version in rows}
+
+    def revisions(self) -> Iterator[Revision]:
+        """Everything in the order in which it was written."""
+        rows = self._db.execute("SELECT version, shelf, key, data FROM revisions ORDER BY version")
+        for version, shelf, key, data in rows:
+            yield Revision(version, shelf, key, data)
+
+    def write(self, batch: Batch) -> None:
+        """One transaction. After an error nothing of it is in the file."""
+        db = self._db
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                db.executemany(
+                    "INSERT INTO revisions VALUES (?, ?, ?, ?)",
+                    [(r.version, r.shelf, r.key, r.data) for r in batch.revisions],
+                )
+                if batch.obsolete:
+                    db.executemany(
+                        "DELETE FROM revisions WHERE version = ?", [(v,) for v in batch.obsolete]
+                    )
+                if batch.floors:
+                    db.executemany("INSERT OR REPLACE INTO floors VALUES (?, ?)", batch.floors)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as problem:
+            raise JournalError(f"{self._name}: {problem}") from problem
+
+    def close(self) -> None:
+        self._db.close()

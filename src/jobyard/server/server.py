@@ -1,0 +1,197 @@
+"""The whole server as one object: a `Call` in, a `Reply` or a `Watch` out.
+
+Synchronous and with no clock or dice of its own, so that the same calls always have the same
+answers. What follows from a call later (garbage, namespaces that end) is done by `tidy`, in steps,
+by whoever runs the server. HTTP, the disk's pace and the loop are in `live` and `serving`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from jobyard.server.call import Call, Reply
+from jobyard.server.catalogue import RowsOf, ServedCatalogue
+from jobyard.server.collecting import Collector
+from jobyard.server.deleting import deleted, deleted_collection
+from jobyard.server.discovery import described
+from jobyard.server.kinds import builtin_resources
+from jobyard.server.kubernetes_schemas import resolved
+from jobyard.server.namespaces import furnish
+from jobyard.server.pod_actions import bound, bound_by_collection, evicted
+from jobyard.server.problem import ProblemError
+from jobyard.server.reading import got, listed, watched
+from jobyard.server.rendering import problem_reply
+from jobyard.server.requesting import requested_create, requested_patch, requested_update
+from jobyard.server.resource import Object
+from jobyard.server.routing import NoSuchPathError, Route, Verb, routed, unknown_resource
+from jobyard.server.scaling import scaled
+from jobyard.server.site import Site
+from jobyard.server.store import Store, StoreFailedError
+from jobyard.server.surrounding import StoreSurroundings
+from jobyard.server.sweeping import Sweeper
+from jobyard.server.watching import Watch
+
+Answer = Callable[[Site, Route, Call], Reply]
+# The characters of a generated suffix: nothing that looks like something else, and no vowels.
+SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_LENGTH: Final = 5
+TEXT_TYPE: Final = "text/plain; charset=utf-8"
+_BINDINGS: Final = re.compile("/api/v1/namespaces/([^/]+)/bindings")
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+# What is asked of the node and not of the store; see `streaming`.
+STREAMED: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
+_STREAMED_STEP: Final = re.compile(f"/({'|'.join(sorted(STREAMED))})")
+
+# Told with every answer about such an object.
+_DEPRECATED: Final = {
+    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+}
+
+_ON_OBJECTS: Final[Mapping[Verb, Answer]] = {
+    Verb.GET: got,
+    Verb.LIST: listed,
+    Verb.CREATE: requested_create,
+    Verb.UPDATE: requested_update,
+    Verb.PATCH: requested_patch,
+    Verb.DELETE: deleted,
+    Verb.DELETE_COLLECTION: deleted_collection,
+}
+_ON_STATUS: Final[Mapping[Verb, Answer]] = {
+    Verb.GET: got,
+    Verb.UPDATE: requested_update,
+    Verb.PATCH: requested_patch,
+}
+_ON_SCALE: Final[Mapping[Verb, Answer]] = dict.fromkeys((Verb.GET, Verb.UPDATE, Verb.PATCH), scaled)
+_SUBRESOURCES: Final[Mapping[str, Mapping[Verb, Answer]]] = {
+    "": _ON_OBJECTS,
+    "status": _ON_STATUS,
+    "scale": _ON_SCALE,
+    "binding": {Verb.CREATE: bound},
+    "eviction": {Verb.CREATE: evicted},
+}
+
+
+class ApiServer:
+    """Everything that is served, on one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], float],
+        new_uid: Callable[[], str],
+        new_suffix: Callable[[], str],
+        custom: RowsOf | None = None,
+    ) -> None:
+        rows = builtin_resources(StoreSurroundings(store))
+        catalogue = ServedCatalogue(rows, custom or _custom_rows(), resolved)
+        catalogue.follow(store)
+        self.site = Site(store, catalogue, now, new_uid, new_suffix)
+        self._collector = Collector(self.site)
+        self._sweeper = Sweeper(self.site)
+        furnish(self.site)
+
+    @property
+    def store(self) -> Store:
+        return self.site.store
+
+    @property
+    def catalogue(self) -> ServedCatalogue:
+        return self.site.catalogue
+
+    def handle(self, call: Call) -> Reply | Watch:
+        """Answer one call; a refusal is an answer too."""
+        try:
+            self.store.check()
+            return self._answered(call)
+        except ProblemError as problem:
+            return problem_reply(problem, call.accept)
+        except NoSuchPathError:
+            return Reply(status=404, body=b"404 page not found\n", content_type=TEXT_TYPE)
+        except StoreFailedError as problem:
+            return failure_reply(problem)
+
+    def _answered(self, call: Call) -> Reply | Watch:
+        if call.path.startswith(_HEALTH):
+            return Reply(status=200, body=b"ok", content_type=TEXT_TYPE)
+        reply = described(call, self.catalogue)
+        if reply is not None:
+            return reply
+        binding = _BINDINGS.fullmatch(call.path) if call.method == "POST" else None
+        if binding is not None:
+            pods = self.catalogue.find("", "v1", "pods")
+            assert pods is not None, "pods are always served"
+            return bound_by_collection(self.site, pods, binding[1], call)
+        route = routed(call, self.catalogue)
+        if route.verb is Verb.WATCH:
+            return watched(self.site, route, call)
+        answer = _SUBRESOURCES.get(route.subresource, {}).get(route.verb)
+        if answer is None:
+            raise unknown_resource()
+        reply = answer(self.site, route, call)
+        advice = _DEPRECATED.get(route.resource.storage_key)
+        if advice is None or advice in reply.warnings:
+            return reply
+        return msgspec.structs.replace(reply, warnings=(*reply.warnings, advice))
+
+    def streamed_route(self, call: Call) -> Route | None:
+        """Where a call goes that the node has to answer; None for all others. May raise."""
+        if _STREAMED_STEP.search(call.path) is None:
+            return None
+        route = routed(call, self.catalogue)
+        is_streamed = route.resource.storage_key == "pods" and route.subresource in STREAMED
+        return route if is_streamed else None
+
+    @property
+    def has_work(self) -> bool:
+        return self._collector.has_work or self._sweeper.has_work
+
+    def tidy(self, steps_max: int = 1_000_000) -> None:
+        """Do what follows from earlier calls, up to a number of steps."""
+        for _ in range(steps_max):
+            if self._collector.has_work:
+                self._collector.step()
+            elif self._sweeper.has_work:
+                self._sweeper.step()
+            else:
+                return
+
+    def expire(self) -> None:
+        """Forget what is only kept for a while; to be called now and then."""
+        self._sweeper.expire_events()
+
+    def install(self, objects: Iterable[Object], manager: str) -> None:
+        """Make sure that objects are there and as given, such as the CRDs of our own kinds."""
+        for value in objects:
+            group, _, version = value["apiVersion"].rpartition("/")
+            row = self.catalogue.of_kind(group, value["kind"])
+            assert row is not None, f"{value['kind']} isn't served"
+            prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            namespace = value["metadata"].get("namespace")
+            home = f"/namespaces/{namespace}" if namespace else ""
+            call = Call(
+                method="PATCH",
+                path=f"{prefix}{home}/{row.plural}/{value['metadata']['name']}",
+                query=(("fieldManager", manager), ("force", "true")),
+                body=msgspec.json.encode(value),
+                content_type="application/apply-patch+yaml",
+            )
+            reply = self.handle(call)
+            if isinstance(reply, Reply) and reply.status >= 400:
+                raise ValueError(f"{call.path}: {reply.body.decode()}")
+
+
+def _custom_rows() -> RowsOf:
+    from jobyard.server.crds import custom_resources
+
+    return custom_resources
+
+
+def failure_reply(problem: Exception) -> Reply:
+    """What is answered when the server itself is at fault."""
+    text = f"Internal error occurred: {problem}"
+    return problem_reply(ProblemError(500, "InternalError", text), "")

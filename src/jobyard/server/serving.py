@@ -1,0 +1,166 @@
+"""The door: HTTPS on the loopback address, for those who know the token.
+
+It turns a request into a `Call` and carries the `Reply` or the lines of a `Watch` back; requests
+that a node has to answer go to `streaming`. Besides these two only `http_messages` knows aiohttp.
+Bodies and tokens are never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ssl
+from contextlib import aclosing
+from typing import Any, Final, Self
+
+import msgspec
+from aiohttp import web
+
+from jobyard.server.http_messages import call_of, response
+from jobyard.server.kubelet import Kubelet
+from jobyard.server.live import LiveServer
+from jobyard.server.no_node import NoNode
+from jobyard.server.problem import ProblemError
+from jobyard.server.rendering import problem_reply
+from jobyard.server.routing import NoSuchPathError
+from jobyard.server.watching import Watch
+
+BODY_BYTES_MAX: Final = 3 * 1024 * 1024
+STOP_SECONDS: Final = 2.0
+KEEPALIVE_SECONDS: Final = 120.0
+LOOPBACK: Final = "127.0.0.1"
+_SCHEME: Final = "bearer "
+
+
+class Doorway(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the server listens, and who may come in. Port 0: any that is free."""
+
+    token: str
+    tls: ssl.SSLContext
+    host: str = LOOPBACK
+    port: int = 0
+
+
+class HttpServer:
+    """A LiveServer behind HTTPS: `async with HttpServer(live, doorway) as served`."""
+
+    def __init__(
+        self, live: LiveServer, doorway: Doorway, *, kubelet: Kubelet | None = None
+    ) -> None:
+        self.live = live
+        self.kubelet: Kubelet = kubelet or NoNode()
+        self._doorway = doorway
+        self._token = doorway.token.encode()
+        self._runner: web.ServerRunner | None = None
+        self._streams: set[asyncio.Task[Any]] = set()
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        host = self._doorway.host
+        return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        server = web.Server(
+            self._respond,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_SECONDS,
+            max_line_size=64 * 1024,
+            max_field_size=64 * 1024,
+        )
+        self._runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(
+            self._runner,
+            self._doorway.host,
+            self._doorway.port,
+            ssl_context=self._doorway.tls,
+            backlog=1024,
+        )
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """No new connections; watches end, the rest has a moment to finish."""
+        self.live.server.store.end_watches()
+        streams = tuple(self._streams)
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        if not self._knows(request.headers.get("Authorization", "")):
+            return response(problem_reply(ProblemError(401, "Unauthorized", "Unauthorized"), ""))
+        head = call_of(request)
+        try:
+            route = self.live.server.streamed_route(head)
+        except (ProblemError, NoSuchPathError):
+            # The answer to the call says what is wrong with it.
+            route = None
+        if route is not None:
+            return await self._stream(request)
+        try:
+            body = await _body(request) if request.can_read_body else b""
+        except ProblemError as problem:
+            return response(problem_reply(problem, head.accept))
+        call = msgspec.structs.replace(head, body=body) if body else head
+        answer = await self.live.answer(call)
+        if isinstance(answer, Watch):
+            return await self._follow(request, answer)
+        return response(answer, is_head=request.method == "HEAD")
+
+    def _knows(self, authorization: str) -> bool:
+        if authorization[: len(_SCHEME)].lower() != _SCHEME:
+            return False
+        return hmac.compare_digest(authorization[len(_SCHEME) :].strip().encode(), self._token)
+
+    async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Logs, processes and connections: the node's business. The body is still unread."""
+        from jobyard.server import streaming
+
+        task = asyncio.current_task()
+        assert task is not None, "aiohttp answers in a task"
+        self._streams.add(task)
+        try:
+            return await streaming.serve(request, self.live.server, self.kubelet)
+        finally:
+            self._streams.discard(task)
+
+    async def _follow(self, request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": watch.content_type})
+        answer.enable_chunked_encoding()
+        try:
+            await answer.prepare(request)
+            async with aclosing(self.live.lines(watch)) as lines:
+                async for chunk in lines:
+                    await answer.write(chunk)
+            await answer.write_eof()
+        except ConnectionError:
+            # The client has gone, which is how most watches end.
+            pass
+        finally:
+            watch.end()
+        return answer
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    size = request.content_length
+    if size is not None and size > BODY_BYTES_MAX:
+        raise _too_large()
+    if size is not None and "Content-Encoding" not in request.headers:
+        # There is no more of it than that; what is compressed may become anything.
+        return await request.content.read()
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise _too_large()
+    return bytes(body)
+
+
+def _too_large() -> ProblemError:
+    text = f"Request entity too large: limit is {BODY_BYTES_MAX}"
+    return ProblemError(413, "RequestEntityTooLarge", text)

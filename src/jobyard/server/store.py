@@ -1,0 +1,321 @@
+"""All objects in memory, with the recent past of each kind, on top of a `Journal`.
+
+Objects are plain dicts that nobody changes; a write puts a new one in place of the old. What was
+written is told to watches once it is on disk, and not before. A list of an earlier moment is the
+present with the changes since then undone. Knows versions and keys; knows no kinds and no rules.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from jobyard.server.journal import Batch, Journal, JournalError, Revision
+from jobyard.server.resource import Object
+
+# How much of the past a watch can resume from, for each kind.
+CHANGES_MAX: Final = 4096
+CHANGES_BYTES_MAX: Final = 32 * 1024 * 1024
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
+_HEADER: Final = ("apiVersion", "kind")
+# The order in which people are used to see it.
+_METADATA: Final = (
+    *("name", "generateName", "namespace", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels"),
+    *("annotations", "ownerReferences", "finalizers", "managedFields"),
+)
+
+
+class StoreFailedError(Exception):
+    """A write didn't reach the disk; memory is ahead of it, so nothing is answered any more."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One object in one version; `tail` is its JSON after the apiVersion and kind."""
+
+    key: str
+    version: int
+    value: Object
+    tail: bytes
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = self.value["metadata"]
+        return metadata
+
+
+def stored(key: str, version: int, value: Object) -> Stored:
+    """The value with that version in its metadata, and encoded."""
+    metadata = {**value["metadata"], "resourceVersion": str(version)}
+    ordered = {name: metadata[name] for name in _METADATA if name in metadata}
+    value = {**value, "metadata": ordered if len(ordered) == len(metadata) else metadata}
+    return Stored(key, version, value, tail_of(value))
+
+
+def tail_of(value: Object) -> bytes:
+    return _encode({name: item for name, item in value.items() if name not in _HEADER})[1:]
+
+
+def header_of(kind: str, api_version: str) -> bytes:
+    """What a `tail` lacks to be an object."""
+    return b'{"kind":%b,"apiVersion":%b,' % (_encode(kind), _encode(api_version))
+
+
+class Change:
+    """One write: what was there before and what is there now. None stands for nothing."""
+
+    __slots__ = ("_former", "after", "before", "key", "lines", "shelf", "version")
+
+    def __init__(
+        self, shelf: str, version: int, key: str, before: Stored | None, after: Stored | None
+    ) -> None:
+        self.shelf = shelf
+        self.version = version
+        self.key = key
+        self.before = before
+        self.after = after
+        # What watches tell about it, encoded once for all that tell it alike.
+        self.lines: dict[Any, bytes] = {}
+        self._former: Stored | None = None
+
+    @property
+    def former(self) -> Stored:
+        """What was there, with the version of this change: how a watch tells that it is gone."""
+        if self._former is None:
+            assert self.before is not None, "only what was there can go"
+            self._former = stored(self.key, self.version, self.before.value)
+        return self._former
+
+    @property
+    def size(self) -> int:
+        return len(self.after.tail) if self.after is not None else 0
+
+
+class Watcher(Protocol):
+    """Who wants to know what changes on a shelf."""
+
+    def offer(self, change: Change) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class Shelf:
+    """The objects of one kind, in the order of their keys, and what changed lately."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.objects: dict[str, Stored] = {}
+        self.keys: list[str] = []
+        self.changes: deque[Change] = deque()
+        self.changes_bytes = 0
+        # The newest version whose successors are no longer all among the changes.
+        self.floor = 0
+        self.version = 0
+        self.watchers: dict[Watcher, None] = {}
+
+    def apply(self, change: Change) -> None:
+        self.version = change.version
+        self.changes.append(change)
+        self.changes_bytes += change.size
+        self.place(change.key, change.after)
+
+    def place(self, key: str, after: Stored | None) -> None:
+        if after is not None:
+            if key not in self.objects:
+                insort(self.keys, key)
+            self.objects[key] = after
+        elif self.objects.pop(key, None) is not None:
+            del self.keys[bisect_left(self.keys, key)]
+
+    def at(self, version: int, prefix: str = "") -> list[Stored]:
+        """All that was there at a version not below the floor, in the order of the keys."""
+        keys = self._keys(prefix)
+        if version >= self.version:
+            return [self.objects[key] for key in keys]
+        past: dict[str, Stored | None] = {}
+        for change in reversed(self.changes):
+            if change.version <= version:
+                break
+            if change.key.startswith(prefix):
+                past[change.key] = change.before
+        now = {key: self.objects[key] for key in keys}
+        merged = {**now, **past}
+        return [found for key in sorted(merged) if (found := merged[key]) is not None]
+
+    def _keys(self, prefix: str) -> list[str]:
+        if not prefix:
+            return self.keys
+        begin = bisect_left(self.keys, prefix)
+        # The next character after the slash that ends a prefix.
+        return self.keys[begin : bisect_left(self.keys, prefix[:-1] + "0")]
+
+    def since(self, version: int, up_to: int) -> Iterator[Change]:
+        newer: list[Change] = []
+        for change in reversed(self.changes):
+            if change.version <= version:
+                break
+            if change.version <= up_to:
+                newer.append(change)
+        return reversed(newer)
+
+
+class Store:
+    """Every shelf, one counter of versions, and what still has to reach the disk."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        changes_max: int = CHANGES_MAX,
+        changes_bytes_max: int = CHANGES_BYTES_MAX,
+    ) -> None:
+        self.journal = journal
+        self._changes_max = changes_max
+        self._changes_bytes_max = changes_bytes_max
+        self.shelves: dict[str, Shelf] = {}
+        self.version = 1
+        self._pending: list[Change] = []
+        self._obsolete: list[int] = []
+        self._floors: dict[str, int] = {}
+        self.failure: BaseException | None = None
+        # Called with every change as it is made, before it is on disk.
+        self.listeners: list[Callable[[Change], None]] = []
+        # Called when there is something to commit; without it a write commits itself.
+        self.on_pending: Callable[[], None] | None = None
+        self._load()
+        self.committed = self.version
+
+    def _load(self) -> None:
+        for name, floor in self.journal.floors().items():
+            self.shelf(name).floor = floor
+        for revision in self.journal.revisions():
+            shelf = self.shelf(revision.shelf)
+            after = None
+            if revision.data is not None:
+                value = _decode(revision.data)
+                after = Stored(revision.key, revision.version, value, tail_of(value))
+            if revision.version > shelf.floor:
+                before = shelf.objects.get(revision.key)
+                shelf.apply(Change(shelf.name, revision.version, revision.key, before, after))
+            else:
+                shelf.place(revision.key, after)
+            self.version = max(self.version, revision.version)
+
+    def shelf(self, name: str) -> Shelf:
+        found = self.shelves.get(name)
+        if found is None:
+            found = self.shelves[name] = Shelf(name)
+        return found
+
+    def get(self, shelf: str, key: str) -> Stored | None:
+        return self.shelf(shelf).objects.get(key)
+
+    def put(self, shelf: str, key: str, value: Object) -> Stored:
+        """Write an object; the answer has its new version."""
+        after = stored(key, self.version + 1, value)
+        self._change(self.shelf(shelf), key, after)
+        return after
+
+    def remove(self, shelf: str, key: str) -> Stored:
+        """Delete an object; the answer is what it was, with the version of its deletion."""
+        return self._change(self.shelf(shelf), key, None).former
+
+    def _change(self, shelf: Shelf, key: str, after: Stored | None) -> Change:
+        self.check()
+        self.version += 1
+        before = shelf.objects.get(key)
+        assert after is not None or before is not None, f"{shelf.name} {key} isn't there"
+        change = Change(shelf.name, self.version, key, before, after)
+        shelf.apply(change)
+        self._pending.append(change)
+        for listener in self.listeners:
+            listener(change)
+        if self.on_pending is not None:
+            self.on_pending()
+        else:
+            self.flush()
+        return change
+
+    def check(self) -> None:
+        """Raises once a write has failed: what memory says may not be true then."""
+        if self.failure is not None:
+            raise StoreFailedError(f"the store can't be written: {self.failure}")
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
+    def taken(self) -> tuple[Batch, list[Change]]:
+        """Everything that is to be written, once."""
+        changes, self._pending = self._pending, []
+        obsolete, self._obsolete = self._obsolete, []
+        floors, self._floors = self._floors, {}
+        batch = Batch(tuple(map(_revision, changes)), tuple(obsolete), tuple(floors.items()))
+        return batch, changes
+
+    def settle(self, changes: list[Change]) -> None:
+        """These are on disk now: whoever watches may know."""
+        if not changes:
+            return
+        self.committed = changes[-1].version
+        for change in changes:
+            shelf = self.shelves[change.shelf]
+            for watcher in tuple(shelf.watchers):
+                watcher.offer(change)
+        for name in {change.shelf for change in changes}:
+            self._trim(self.shelves[name])
+
+    def fail(self, failure: BaseException) -> None:
+        """Nothing is answered from here on, and every watch ends."""
+        self.failure = failure
+        self.end_watches()
+
+    def end_watches(self) -> None:
+        for shelf in self.shelves.values():
+            for watcher in tuple(shelf.watchers):
+                watcher.end()
+
+    def flush(self) -> None:
+        """Write what is pending, in this thread."""
+        batch, changes = self.taken()
+        try:
+            self.journal.write(batch)
+        except JournalError as problem:
+            self.fail(problem)
+            self.check()
+        self.settle(changes)
+
+    def _trim(self, shelf: Shelf) -> None:
+        """Forget the oldest changes, in bulk: at twice the limit down to the limit."""
+        if (
+            len(shelf.changes) <= 2 * self._changes_max
+            and shelf.changes_bytes <= 2 * self._changes_bytes_max
+        ):
+            return
+        changes = shelf.changes
+        while len(changes) > 1 and changes[0].version < self.committed:
+            if len(changes) <= self._changes_max and shelf.changes_bytes <= self._changes_bytes_max:
+                break
+            oldest = changes.popleft()
+            shelf.changes_bytes -= oldest.size
+            shelf.floor = oldest.version
+            if oldest.before is not None:
+                self._obsolete.append(oldest.before.version)
+            if oldest.after is None:
+                self._obsolete.append(oldest.version)
+        self._floors[shelf.name] = shelf.floor
+
+
+def _revision(change: Change) -> Revision:
+    after = change.after
+    if after is None:
+        return Revision(change.version, change.shelf, change.key, None)
+    value = after.value
+    data = header_of(value["kind"], value["apiVersion"]) + after.tail
+    return Revision(change.version, change.shelf, change.key, data)
