@@ -1,0 +1,178 @@
+"""Keeps names up to date: hosts files for the pods, Endpoints objects for people.
+
+Wakes whenever a pod or a service changed, and then looks at all of them: many changes at once
+make one round. What a pod needs before it starts is there before it starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from jobyard.client.backoff import Backoff, wait_seconds
+from jobyard.client.errors import ClientError
+from jobyard.client.request import create, replace
+from jobyard.client.resources import ENDPOINTS
+from jobyard.client.retrying import send_patiently
+from jobyard.client.sender import Sender
+from jobyard.node.events import Reporter
+from jobyard.node.forwarding import PodNetwork
+from jobyard.node.names import HostsFiles, lines_for, pod_line
+from jobyard.node.ordering.surroundings import ServiceLink
+from jobyard.node.pod_book import PodBook, with_address
+from jobyard.node.pod_object import PodObject
+from jobyard.node.services import PodIndex, Service, endpoints_of, link_of, members_of
+
+# A round at most this often: a gang that starts is a hundred changes.
+REST_SECONDS: Final = 0.02
+PATIENCE: Final = Backoff(first_seconds=1.0, max_seconds=30.0)
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+_log = logging.getLogger(__name__)
+
+
+class Directory:
+    """Names of pods and services. A sink for the services; `run` belongs in a task group."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        book: PodBook,
+        files: HostsFiles,
+        reporter: Reporter,
+        *,
+        endpoints_of_node: str,
+        network: PodNetwork | None,
+    ) -> None:
+        self._sender = sender
+        self._book = book
+        self._files = files
+        self._reporter = reporter
+        # The node that Endpoints objects name; empty: they are somebody else's to write.
+        self._node = endpoints_of_node
+        self._network = network
+        self._services: dict[tuple[str, str], Service] = {}
+        self._written: dict[str, Any] = {}
+        # Why Endpoints were not taken, by uid of the service; as of the last round.
+        self._refused: dict[str, str] = {}
+        self._changed = asyncio.Event()
+        self.synced = asyncio.Event()
+        book.listen(lambda _uid: self._changed.set())
+
+    def replaced(self, items: Sequence[Service], resource_version: str) -> None:  # noqa: ARG002
+        self._services = {(item.metadata.namespace, item.metadata.name): item for item in items}
+        self.synced.set()
+        self._changed.set()
+
+    def changed(self, obj: Service) -> None:
+        self._services[obj.metadata.namespace, obj.metadata.name] = obj
+        self._changed.set()
+
+    def removed(self, obj: Service) -> None:
+        self._services.pop((obj.metadata.namespace, obj.metadata.name), None)
+        self._written.pop(obj.metadata.uid, None)
+        self._reporter.forget(obj.metadata.uid)
+        self._changed.set()
+
+    def reached(self, resource_version: str) -> None:
+        pass
+
+    def prepare(self, pod: PodObject, address: str) -> str:
+        """The hosts file of the pod's namespace, with the pod in it; its path."""
+        namespace = pod.metadata.namespace
+        self._files.add(namespace, (pod_line(pod, address, namespace),))
+        self._changed.set()
+        return str(self._files.path(namespace))
+
+    def known_names(self, namespace: str) -> tuple[str, ...]:
+        """Short names of services and pods of a namespace."""
+        services = (name for where, name in self._services if where == namespace)
+        pods = (pod for pod in self._book.pods() if pod.metadata.namespace == namespace)
+        return tuple(dict.fromkeys((*services, *(pod.host_name for pod in pods))))
+
+    def links(self, namespace: str) -> tuple[ServiceLink, ...]:
+        """Services of a namespace as variables tell of them."""
+        mine = [
+            service
+            for (where, _), service in sorted(self._services.items())
+            if where == namespace and service.spec.cluster_ip not in ("", "None")
+        ]
+        if not mine:
+            return ()
+        index = self._index()
+        links = (link_of(service, index) for service in mine)
+        return tuple(link for link in links if link is not None)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self.synced.wait()
+        await self._book.synced.wait()
+        failures = 0
+        while True:
+            # What failed is tried again by itself, and sooner when there is news anyway.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE.delay_seconds(failures) if failures else None):
+                    await self._changed.wait()
+            self._changed.clear()
+            failures = 0 if await self._round() else failures + 1
+            await wait_seconds(REST_SECONDS)
+
+    async def _round(self) -> bool:
+        """Whether everything is written as it should be."""
+        index = self._index()
+        try:
+            self._write_files(index)
+            await self._write_endpoints(index)
+            if self._network is not None:
+                await self._network.forwarder.forward(self._services.values(), index)
+        except (ClientError, OSError) as error:
+            _log.warning("names: %s", error)
+            return False
+        return not self._refused
+
+    def _index(self) -> PodIndex:
+        if self._network is None:
+            return PodIndex(self._book.pods())
+        address_of = self._network.address_of
+        return PodIndex(
+            with_address(pod, address_of(pod.metadata.uid)) for pod in self._book.pods()
+        )
+
+    def _write_files(self, index: PodIndex) -> None:
+        populated = {pod.metadata.namespace for pod in index.pods}
+        services = list(self._services.values())
+        for namespace in populated | set(self._files.namespaces):
+            lines = lines_for(namespace, index, services)
+            self._files.write(namespace, lines, is_read=namespace in populated)
+
+    async def _write_endpoints(self, index: PodIndex) -> None:
+        refused: dict[str, str] = {}
+        for service in list(self._services.values()):
+            if not service.spec.selector:
+                continue
+            if self._node and (problem := await self._write_one(service, index)):
+                refused[service.metadata.uid] = problem
+        self._refused = refused
+
+    async def _write_one(self, service: Service, index: PodIndex) -> str:
+        """Why they were not taken; empty if they were."""
+        wanted = endpoints_of(service, members_of(service, index), self._node)
+        uid = service.metadata.uid
+        if self._written.get(uid) == wanted["subsets"]:
+            return ""
+        namespace, name = service.metadata.namespace, service.metadata.name
+        answer = await send_patiently(self._sender, replace(ENDPOINTS, namespace, name, wanted))
+        if answer.status == NOT_FOUND:
+            answer = await send_patiently(self._sender, create(ENDPOINTS, namespace, wanted))
+        if answer.is_ok:
+            self._written[uid] = wanted["subsets"]
+            return ""
+        problem = str(answer.problem)
+        # A namespace on its way out takes nothing new, and the service goes with it.
+        is_news = answer.status not in (FORBIDDEN, NOT_FOUND) and self._refused.get(uid) != problem
+        if is_news:
+            _log.warning("endpoints of service %s/%s: %s", namespace, name, problem)
+        return problem

@@ -1,0 +1,57 @@
+"""The streams between a supervisor and a process it starts: pipes, or a terminal.
+
+It makes both ends; who starts the process closes those of the command afterwards.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+import msgspec
+
+from jobyard.node.cage import Spawned
+from jobyard.node.isolation.launching import Streams
+
+
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+    """Both ends: what the command gets, and what the supervisor keeps."""
+
+    streams: Streams
+    stdin: int = -1
+    stdout: int = -1
+    stderr: int = -1
+
+    def spawned(self, pid: int) -> Spawned:
+        """What the supervisor is told once the process runs."""
+        return Spawned(pid=pid, stdin=self.stdin, stdout=self.stdout, stderr=self.stderr)
+
+    def close_inner(self) -> None:
+        """The command's ends, in every process but the command's."""
+        inner = {self.streams.stdin, self.streams.stdout, self.streams.stderr}
+        for descriptor in inner:
+            os.close(descriptor)
+
+    def close_outer(self) -> None:
+        """The supervisor's ends: in the command's process, or after a failure."""
+        for descriptor in {self.stdin, self.stdout, self.stderr} - {-1}:
+            os.close(descriptor)
+
+
+def wire(*, stdin: bool, tty: bool, owner: int | None = None) -> Wiring:
+    """Pipes, or a terminal that belongs to the command's user."""
+    if tty:
+        master, slave = os.openpty()
+        if owner is not None:
+            os.fchown(slave, owner, -1)
+        streams = Streams(stdin=slave, stdout=slave, stderr=slave, is_terminal=True)
+        copy = fcntl.fcntl(master, fcntl.F_DUPFD_CLOEXEC, 3)
+        return Wiring(streams=streams, stdin=copy, stdout=master)
+    if stdin:
+        read_in, write_in = os.pipe()
+    else:
+        read_in, write_in = os.open(os.devnull, os.O_RDONLY), -1
+    read_out, write_out = os.pipe()
+    read_err, write_err = os.pipe()
+    streams = Streams(stdin=read_in, stdout=write_out, stderr=write_err)
+    return Wiring(streams=streams, stdin=write_in, stdout=read_out, stderr=read_err)

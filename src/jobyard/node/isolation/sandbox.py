@@ -1,0 +1,273 @@
+"""The cage of namespaces: own processes, mounts, host name and memory segments.
+
+The network is there before: the hub forks the supervisor into it. Each run of a container has a
+first process (`init`) in a PID namespace, which furnishes its own mount namespace and then starts
+the command. As an ordinary user all of this happens inside the hub's user namespace, and the
+command in one more that maps back to the user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+
+from jobyard.node.cage import CannotRunError, Spawned
+from jobyard.node.folders import PodFolder
+from jobyard.node.isolation import cgroups, init, kernel, nftables, processes
+from jobyard.node.isolation.descriptors import close_all_but
+from jobyard.node.isolation.forking import adopt_orphans, fork_apart
+from jobyard.node.isolation.furniture import Furniture, Room
+from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
+from jobyard.node.isolation.pipes import Wiring, wire
+from jobyard.node.isolation.points import MadeFolders, clear_made_folders
+from jobyard.node.isolation.scratch import remove_tree
+from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
+from jobyard.node.order import ContainerOrder, Mount, PodOrder, Redirect
+
+_SWITCH: Final = Path("/etc/nsswitch.conf")
+_HOSTS_LINE: Final = re.compile(r"^\s*hosts:.*$", re.MULTILINE)
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a mount point
+_ROOT: Final = RealUser(uid=0, gid=0)
+# As IP numbers them; these are all that services know.
+_PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
+
+
+class _Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a container, by the pid of its first process."""
+
+    order: ContainerOrder
+    group: cgroups.Group | None
+
+
+class SandboxCage:
+    """See `Cage`. `user`: whom commands run as when the supervisor is root only by mapping."""
+
+    def __init__(self, folder: PodFolder, order: PodOrder, user: RealUser | None = None) -> None:
+        self._folder = folder
+        self._order = order
+        self._user = user
+        self._data = folder.path.parent.parent
+        self._scratch = folder.path / "scratch"
+        # What has to be looked up before mounts hide it.
+        self._start_folder = os.getcwd()
+        home = os.environ.get("HOME", "")
+        self._own_folders = tuple(
+            os.path.realpath(one) for one in (self._start_folder, home) if one
+        )
+        self._switch_file = ""
+        self._runs: dict[int, _Run] = {}
+        self._count = 0
+
+    def open(self) -> None:
+        adopt_orphans()
+        kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC)
+        # Mounts of the machine come and go here too, and none of ours gets out.
+        kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
+        kernel.set_host_name(self._order.host_name)
+        if os.path.isdir(_SHARED_MEMORY) and not str(self._data).startswith(_SHARED_MEMORY):
+            flags = kernel.MS_NOSUID | kernel.MS_NODEV
+            kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", flags, "mode=1777")
+        self._switch_file = self._written_switch_file()
+
+    def _written_switch_file(self) -> str:
+        """Names come from our hosts file and from DNS; other sources know nothing of pods."""
+        if not self._order.hosts_file or not _SWITCH.exists():
+            return ""
+        text = _SWITCH.read_text()
+        lines = _HOSTS_LINE.findall(text)
+        if [line.split() for line in lines] == [["hosts:", "files", "dns"]]:
+            return ""
+        text = _HOSTS_LINE.sub("", text) + "\nhosts: files dns\n"
+        path = self._folder.path / "nsswitch.conf"
+        path.write_text(text)
+        return str(path)
+
+    def _mounts(self, container: ContainerOrder) -> tuple[Mount, ...]:
+        files = {
+            "/etc/hosts": self._order.hosts_file,
+            "/etc/resolv.conf": self._order.resolver_file,
+            "/etc/nsswitch.conf": self._switch_file,
+        }
+        taken = {os.path.normpath(one.target) for one in container.mounts}
+        ours = (
+            Mount(target=target, source=source)
+            for target, source in files.items()
+            if source and target not in taken
+        )
+        return (*ours, *container.mounts)
+
+    def start(self, container: ContainerOrder) -> Spawned:
+        self._count += 1
+        name = f"jobyard-{self._folder.uid}-{container.name}-{self._count}"
+        group = cgroups.make(name, container.memory_limit_bytes, container.cpu_limit_millis)
+        if group:
+            cgroups.remember(self._folder.path, group)
+            group.watch()
+        wiring = wire(stdin=container.stdin, tty=container.tty, owner=container.uid)
+        report, told = os.pipe()
+        pid = -1
+        try:
+            pid = fork_apart(lambda: kernel.unshare(kernel.CLONE_NEWPID))
+            if pid == 0:
+                self._be_first(container, group, wiring, told)
+            os.close(told)
+            wiring.close_inner()
+            await_report(report)
+        except (CannotRunError, OSError) as error:
+            self._give_up(pid, group, wiring)
+            if isinstance(error, OSError):
+                raise start_error(str(error)) from error
+            raise
+        self._runs[pid] = _Run(order=container, group=group)
+        return wiring.spawned(pid)
+
+    def _give_up(self, pid: int, group: cgroups.Group | None, wiring: Wiring) -> None:
+        if pid > 0:
+            os.waitpid(pid, 0)
+        wiring.close_outer()
+        if group:
+            group.remove()
+
+    def _be_first(
+        self, container: ContainerOrder, group: cgroups.Group | None, wiring: Wiring, told: int
+    ) -> NoReturn:
+        """The forked process: number 1 of its namespace. It never gets out of here."""
+        try:
+            streams = wiring.streams
+            event = group.event if group else -1
+            close_all_but(streams.stdin, streams.stdout, streams.stderr, told, event)
+            signals = init.listen()
+            if group:
+                group.join()
+            command = Command.of(container)
+            self._furnish(container, command.folder)
+            if self._user:
+                enter_new_user_namespace(inner=self._user, outer=_ROOT)
+            kernel.prctl(kernel.PR_SET_NAME, b"jobyard-init")
+            init.die_with_supervisor(0, signal.SIGKILL)
+            if _is_deserted(told):
+                os._exit(137)
+            pid = os.fork()
+            if pid == 0:
+                execute(command, streams, told)
+            wiring.close_inner()
+            os.close(told)
+            init.reign(pid, signals=signals, sweep=_kill_all, out_of_memory=event)
+        except BaseException as error:
+            tell(told, error)
+        os._exit(128)
+
+    def _furnish(self, container: ContainerOrder, working_folder: str) -> None:
+        scratch = self._scratch / str(self._count)
+        scratch.mkdir(parents=True, exist_ok=True)
+        wanted = Furniture(
+            mounts=self._mounts(container),
+            working_folder=working_folder,
+            root_folder=os.path.realpath(container.root_folder) if container.root_folder else "",
+            scratch=str(scratch),
+            own_folders=self._own_folders,
+        )
+        Room(wanted, MadeFolders(self._data)).furnish()
+
+    def inside(
+        self, pid: int, container: ContainerOrder, argv: tuple[str, ...], *, stdin: bool, tty: bool
+    ) -> Spawned:
+        run = self._runs[pid]
+        kinds = ("mnt", "user") if self._user else ("mnt",)
+        wiring = wire(stdin=stdin, tty=tty, owner=container.uid)
+        report, told = os.pipe()
+        child = -1
+        try:
+            namespaces = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in kinds]
+            processes_there = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
+            child = fork_apart(lambda: kernel.setns(processes_there, kernel.CLONE_NEWPID))
+            if child == 0:
+                _be_inside(namespaces, run.group, Command.of(container, argv), wiring, told)
+            os.close(processes_there)
+            for descriptor in (*namespaces, told):
+                os.close(descriptor)
+            wiring.close_inner()
+            await_report(report)
+        except (CannotRunError, OSError) as error:
+            self._give_up(child, None, wiring)
+            if isinstance(error, OSError):
+                raise start_error(f"container {container.name} is not running") from error
+            raise
+        return wiring.spawned(child)
+
+    def signal(self, pid: int, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def forward(self, redirects: tuple[Redirect, ...]) -> None:
+        here = self._order.address
+        rules = tuple(
+            nftables.is_for(here, _PROTOCOLS[each.protocol], each.port)
+            + nftables.redirect(each.target)
+            for each in redirects
+        )
+        # What the pod says to itself passes by the first.
+        nftables.install(
+            *(
+                nftables.Chain(name, hook, nftables.DESTINATION_PRIORITY, rules)
+                for name, hook in (("in", nftables.PREROUTING), ("own", nftables.OUTPUT))
+            )
+        )
+
+    def was_out_of_memory(self, pid: int) -> bool:
+        run = self._runs.pop(pid, None)
+        if run is None or run.group is None:
+            return False
+        answer = run.group.was_out_of_memory()
+        run.group.remove()
+        return answer
+
+    def used_memory_bytes(self, pid: int) -> int:
+        run = self._runs.get(pid)
+        if run is None or (run.group and run.group.limits_memory):
+            return 0
+        return processes.memory_bytes(processes.in_namespace_of(pid), run.order.memory_limit_bytes)
+
+    def close(self) -> None:
+        cgroups.clear(self._folder.path)
+        remove_tree(self._scratch)
+        clear_made_folders(self._data)
+
+
+def _be_inside(
+    namespaces: list[int],
+    group: cgroups.Group | None,
+    command: Command,
+    wiring: Wiring,
+    told: int,
+) -> NoReturn:
+    """The forked process of `inside`: goes where the container is, and becomes the command."""
+    try:
+        if group:
+            group.join()
+        for namespace in namespaces:
+            kernel.setns(namespace)
+        execute(command, wiring.streams, told)
+    except BaseException as error:
+        tell(told, error)
+    os._exit(128)
+
+
+def _is_deserted(pipe: int) -> bool:
+    """Whether nobody reads the pipe any more: the supervisor died meanwhile."""
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return bool(poll.poll(0))
+
+
+def _kill_all() -> None:
+    """Everyone else in this PID namespace."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)

@@ -1,0 +1,122 @@
+"""The order for one pod: `order_of` is what the agent calls once everything was looked up.
+
+Decides commands, variables, folders, limits and whom a container runs as. Refuses to know
+where config maps and volumes come from and how anything is started.
+
+A pod is ordered as a whole: unlike kubelet, which starts containers one by one, a container
+whose config map is missing keeps those beside it waiting too.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from jobyard.api.quantity import Quantity
+from jobyard.node.order import ContainerOrder, PodOrder, RestartPolicy
+from jobyard.node.ordering.attempts import attempt_of
+from jobyard.node.ordering.checks import hook_of, probes_of
+from jobyard.node.ordering.environment import device_variables, pod_variables
+from jobyard.node.ordering.expansion import expanded
+from jobyard.node.ordering.images import base_variables, rule_for
+from jobyard.node.ordering.mounts import mounts_of
+from jobyard.node.ordering.problems import NeverError
+from jobyard.node.ordering.surroundings import Found, ImageTarget, Setup
+from jobyard.node.ordering.way_out import with_way_out
+from jobyard.node.pod_object import Amount, Container, PodObject
+
+GRACE_SECONDS_DEFAULT = 30
+
+
+def order_of(pod: PodObject, setup: Setup, found: Found) -> PodOrder:
+    """What a supervisor is told. Raises NotYetError or NeverError.
+
+    `hostNetwork` is not honoured: replicas that each had a node of their own would fight
+    over their ports on one machine.
+    """
+    if pod.problem:
+        raise NeverError(f"the pod can't be read: {pod.problem}", reason="PodUnreadable")
+    spec = pod.spec
+    grace = spec.termination_grace_period_seconds
+    return PodOrder(
+        uid=pod.metadata.uid,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        host_name=pod.host_name,
+        attempt=attempt_of(pod.metadata.annotations),
+        address=found.address,
+        prefix_length=setup.prefix_length,
+        gateway=setup.gateway,
+        hosts_file=found.hosts_file,
+        resolver_file=setup.resolver_file,
+        restart_policy=RestartPolicy(spec.restart_policy),
+        grace_seconds=GRACE_SECONDS_DEFAULT if grace is None else grace,
+        deadline_seconds=spec.active_deadline_seconds or 0,
+        init_containers=tuple(_container(pod, each, setup, found) for each in spec.init_containers),
+        containers=tuple(_container(pod, each, setup, found) for each in spec.containers),
+        restart_delay_seconds=setup.restart_delay_seconds,
+    )
+
+
+def _container(pod: PodObject, container: Container, setup: Setup, found: Found) -> ContainerOrder:
+    own = pod_variables(pod, container, setup, found)
+    rule = rule_for(container.image, setup)
+    is_root = rule is not None and rule.type is ImageTarget.ROOT
+    env = {
+        **with_way_out(base_variables(rule, setup), own, pod.metadata.namespace, found),
+        "HOSTNAME": pod.host_name,
+        **own,
+        **device_variables(pod, container, setup, own),
+    }
+    limits = container.resources.limits
+    uid, gid = _identity(pod, container, setup)
+    policy = container.termination_message_policy
+    return ContainerOrder(
+        name=container.name,
+        argv=_argv(container, own),
+        env=env,
+        working_folder=container.working_dir or ("/" if is_root else setup.start_folder),
+        mounts=mounts_of(container, found.volumes, own),
+        root_folder=rule.folder if rule is not None and is_root else "",
+        is_sidecar=container.is_sidecar,
+        uid=uid,
+        gid=gid,
+        tty=container.tty,
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        memory_limit_bytes=int(_amount(limits.get("memory"))),
+        cpu_limit_millis=int(_amount(limits.get("cpu")) * 1000),
+        termination_message_path=container.termination_message_path,
+        message_from_logs=policy == "FallbackToLogsOnError",
+        post_start=hook_of(container, container.lifecycle.post_start),
+        pre_stop=hook_of(container, container.lifecycle.pre_stop),
+        probes=probes_of(container, own),
+    )
+
+
+def _argv(container: Container, values: dict[str, str]) -> tuple[str, ...]:
+    # Arguments alone are run as they are, as with an image that has no entrypoint.
+    words = (*container.command, *container.args)
+    if not words:
+        raise NeverError(
+            f"image {container.image} is not pulled here: give the container a command",
+            container=container.name,
+        )
+    argv = tuple(expanded(word, values) for word in words)
+    if not argv[0]:
+        raise NeverError("the first word of the command is empty", container=container.name)
+    if any("\0" in word for word in argv):
+        raise NeverError("a word of the command has a null byte", container=container.name)
+    return argv
+
+
+def _identity(pod: PodObject, container: Container, setup: Setup) -> tuple[int | None, int | None]:
+    if not setup.has_real_uids:
+        return None, None
+    own, shared = container.security_context, pod.spec.security_context
+    uid = own.run_as_user if own.run_as_user is not None else shared.run_as_user
+    gid = own.run_as_group if own.run_as_group is not None else shared.run_as_group
+    return uid, gid
+
+
+def _amount(amount: Amount | None) -> Decimal:
+    return Decimal(0) if amount is None else Quantity.of(str(amount)).amount

@@ -1,0 +1,140 @@
+"""Pods on the machine's own network: their orders made to fit, or refused.
+
+The agent asks it where there is no private network. It looks up services afresh for each pod,
+because nothing can be resolved later: what isn't known when a pod is ordered stays a name that
+leads nowhere. Services of a job are made before its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from jobyard.client.request import SERVICES, listing
+from jobyard.client.retrying import send_patiently
+from jobyard.client.sender import Sender
+from jobyard.node.host_names import HostNames, ports_of
+from jobyard.node.host_ports import HostPorts, NoPortError
+from jobyard.node.isolation.host import refusal
+from jobyard.node.order import PodOrder
+from jobyard.node.ordering.loopback import Ports, Rewriting
+from jobyard.node.ordering.problems import NeverError, NotYetError
+from jobyard.node.ordering.surroundings import ServiceLink, Setup
+from jobyard.node.pod_object import Container, PodObject
+from jobyard.node.services import PodIndex, Service, link_of, service_of
+from jobyard.plan.ssh import KEYS_PATH
+
+# First what would do it: what is shown in a table is cut.
+_NEEDS: Final = "needs the sandbox runtime (Linux with namespaces; see `jobyard doctor`)"
+# Of a pod that plain processes can't be.
+REFUSED: Final = "NeedsSandbox"
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+
+
+class PlainNetwork:
+    """See above. `pods` are those known now; `ports` is what they were told."""
+
+    def __init__(
+        self, sender: Sender, ports: HostPorts, pods: Callable[[], Iterable[PodObject]]
+    ) -> None:
+        self._sender = sender
+        self._pods = pods
+        self.ports = ports
+
+    async def services(self) -> tuple[Service, ...]:
+        """All there are now."""
+        answer = await send_patiently(self._sender, listing(SERVICES, ""))
+        if not answer.is_ok:
+            raise NotYetError(f"services can't be looked up: {answer.problem}")
+        found = msgspec.json.decode(answer.body, type=_List)
+        return tuple(service_of(bytes(item)) for item in found.items)
+
+    def links(self, namespace: str, services: Iterable[Service]) -> tuple[ServiceLink, ...]:
+        """Services as variables tell of them, by their own addresses: those get rewritten."""
+        nobody = PodIndex(())
+        mine = (each for each in services if each.metadata.namespace == namespace)
+        links = (link_of(each, nobody) for each in mine)
+        return tuple(link for link in links if link is not None)
+
+    def fitted(
+        self, pod: PodObject, order: PodOrder, setup: Setup, services: Iterable[Service]
+    ) -> PodOrder:
+        """The order with loopback in place of names; NeverError if plain processes can't do it."""
+        _refuse(order)
+        names = HostNames(pod.metadata.namespace, services, self._pods())
+        try:
+            rewriting = Rewriting(names, self._ports_for(pod, names))
+            containers = _everyone(pod)
+            orders = [
+                rewriting.container(each, _untouched(containers[each.name], each.env, setup))
+                for each in (*order.init_containers, *order.containers)
+            ]
+            orders = [rewriting.checks(each) for each in orders]
+        except NoPortError as error:
+            raise NotYetError(str(error)) from error
+        count = len(order.init_containers)
+        return msgspec.structs.replace(
+            order,
+            init_containers=tuple(orders[:count]),
+            containers=tuple(orders[count:]),
+            ports=self.ports.grants(order.uid),
+        )
+
+    def _ports_for(self, pod: PodObject, names: HostNames) -> Ports:
+        uid, namespace = pod.metadata.uid, pod.metadata.namespace
+        own = f"{namespace}/{pod.host_name}"
+        leading = names.leading_to(pod)
+
+        def own_number(port: int) -> int:
+            fitting = [
+                f"{namespace}/{each.metadata.name}" for each in leading if port in ports_of(each)
+            ]
+            return self.ports.take_own(uid, own, fitting, port)
+
+        declared = {port for each in leading for port in ports_of(each)}
+        for container in _everyone(pod).values():
+            declared.update(port.container_port for port in container.ports)
+        return Ports(
+            of=lambda owner, port: self.ports.take(uid, owner, port),
+            own=own_number,
+            declared=frozenset(declared),
+            names=frozenset({own, f"{namespace}/{pod.metadata.name}"}),
+        )
+
+
+def _everyone(pod: PodObject) -> dict[str, Container]:
+    return {each.name: each for each in (*pod.spec.init_containers, *pod.spec.containers)}
+
+
+def _untouched(container: Container, env: dict[str, str], setup: Setup) -> frozenset[str]:
+    """What the machine gave, and what tells a pod about itself: names that stay names."""
+    told = {
+        variable.name
+        for variable in container.env
+        if variable.value_from is not None and variable.value_from.field_ref is not None
+    }
+    base = {name for name, value in env.items() if setup.environment.get(name) == value}
+    return frozenset({"HOSTNAME", "PATH", "VIRTUAL_ENV", *told, *base})
+
+
+def _refuse(order: PodOrder) -> None:
+    for container in (*order.init_containers, *order.containers):
+        if any(mount.target == KEYS_PATH for mount in container.mounts):
+            raise NeverError(
+                f"{_NEEDS}: replicas that log in by ssh must each have a network and files of"
+                " their own, and the host runtime has none for them",
+                container=container.name,
+                reason=REFUSED,
+            )
+        if problem := refusal(container):
+            raise NeverError(
+                f"{_NEEDS}: the host runtime can't provide {problem}, which isn't there on"
+                " the machine",
+                container=container.name,
+                reason=REFUSED,
+            )

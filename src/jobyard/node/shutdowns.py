@@ -1,0 +1,49 @@
+"""Which pods end because their machine or their engine goes, and not by themselves.
+
+A mark in a pod's folder, made before anything is stopped, says so when nobody else is left to
+say it: whatever the pod's supervisor could not tell any more counts as taken away, as with
+kubelet's graceful shutdown of a node. Decides nothing about pods that are over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+from jobyard.node.folders import PodFolder
+from jobyard.node.supervisor.keeping import read_state
+
+BOOT_NAME: Final = "boot"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def mark_all(data: Path) -> None:
+    """Every pod that isn't over is about to be stopped."""
+    for path in (data / "pods").glob("*"):
+        folder = PodFolder(data, path.name)
+        stored = read_state(folder)
+        if stored is None or not stored.is_over:
+            # One that is being forgotten has no folder any more.
+            with contextlib.suppress(FileNotFoundError):
+                folder.taken_away.touch(mode=0o600)
+
+
+def notice_boot(data: Path, boot_id: str | None = None) -> None:
+    """What ran when the machine went down was taken away; called before pods are looked at."""
+    if boot_id is None:
+        try:
+            boot_id = _BOOT_ID.read_text().strip()
+        except OSError:
+            return
+    known = data / BOOT_NAME
+    before = known.read_text() if known.exists() else boot_id
+    if before != boot_id:
+        mark_all(data)
+    elif known.exists():
+        return
+    # Last: if this is cut short, it is done again.
+    beside = known.with_suffix(f".{os.getpid()}")
+    beside.write_text(boot_id)
+    beside.rename(known)

@@ -1,0 +1,170 @@
+"""Gets a pod going: looks up what it refers to, puts its volumes on disk, orders it.
+
+The agent calls it in a pass, again and again until it succeeds. Everything it does may be done
+twice: the address stays the pod's, files are written only where they differ, and a runtime
+starts a pod once. What stands in the way comes back as a value, `Outcome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+import msgspec
+
+from jobyard.node.addresses import AddressPool, NoAddressError
+from jobyard.node.container_status import Waiting
+from jobyard.node.directory import Directory
+from jobyard.node.folders import PodFolder
+from jobyard.node.lookups import Lookups
+from jobyard.node.options import AgentOptions
+from jobyard.node.order import PodOrder
+from jobyard.node.ordering.images import image_note, rule_for
+from jobyard.node.ordering.pods import order_of
+from jobyard.node.ordering.problems import NeverError, NotYetError
+from jobyard.node.ordering.references import mounted_wanted, variables_wanted
+from jobyard.node.ordering.surroundings import Found, Setup
+from jobyard.node.plain_network import PlainNetwork
+from jobyard.node.pod_object import PodObject
+from jobyard.node.pod_status import Refusal
+from jobyard.node.runtime import Runtime
+from jobyard.node.volumes.claims import ClaimFolders
+from jobyard.node.volumes.contents import About, VolumeError, leaves_out_token
+from jobyard.node.volumes.placing import Site, make_sub_paths, place_all, update
+
+
+class Hindrance(StrEnum):
+    """Where a pod got stuck."""
+
+    MOUNT = "mount"
+    CONTAINER = "container"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How far it came: started if none is set, else waiting or refused for good."""
+
+    hindrance: Hindrance | None = None
+    message: str = ""
+    waiting: dict[str, Waiting] = {}
+    refusal: Refusal | None = None
+
+
+class Starter:
+    """Starts pods on a runtime, and brings changed config maps into running ones."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        lookups: Lookups,
+        directory: Directory,
+        network: AddressPool | PlainNetwork,
+        options: AgentOptions,
+        *,
+        say: Callable[[str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._lookups = lookups
+        self._directory = directory
+        self._pool = network if isinstance(network, AddressPool) else None
+        self._plain = network if isinstance(network, PlainNetwork) else None
+        self._options = options
+        self._claims = ClaimFolders(options.data, options.claim_folders)
+        self._say = say
+        self._said: set[str] = set()
+
+    @property
+    def _setup(self) -> Setup:
+        return self._options.setup
+
+    async def start(self, pod: PodObject) -> Outcome:
+        """Start it, or tell what is in the way."""
+        try:
+            order = await self._ordered(pod)
+        except VolumeError as error:
+            return _of_volume(error)
+        except NotYetError as error:
+            waiting = {error.container: Waiting(reason=error.reason, message=str(error))}
+            return Outcome(
+                hindrance=Hindrance.CONTAINER, message=f"Error: {error}", waiting=waiting
+            )
+        except NeverError as error:
+            return _never(error)
+        await self._runtime.start(order)
+        self._tell_of_images(pod)
+        return Outcome()
+
+    async def refresh(self, pod: PodObject) -> None:
+        """Write mounted config maps and secrets anew where they changed."""
+        found = await self._found(pod, with_variables=False)
+        # An object that is missing now leaves the files as they were, as kubelet does.
+        update(About(pod, self._setup, found), self._site(pod))
+
+    async def _ordered(self, pod: PodObject) -> PodOrder:
+        await self._lookups.bind_claims(pod)
+        services = await self._plain.services() if self._plain is not None else ()
+        found = await self._found(pod, with_variables=True)
+        if self._plain is not None:
+            links = self._plain.links(pod.metadata.namespace, services)
+            found = msgspec.structs.replace(found, services=links)
+        about = About(pod, self._setup, found)
+        volumes = place_all(about, self._site(pod))
+        # Ordered before anything can be resolved: a pod that is refused leaves no name.
+        order = order_of(pod, self._setup, msgspec.structs.replace(found, volumes=volumes))
+        if self._plain is not None:
+            order = self._plain.fitted(pod, order, self._setup, services)
+        make_sub_paths(order)
+        hosts_file = self._directory.prepare(pod, found.address)
+        return msgspec.structs.replace(order, hosts_file=hosts_file)
+
+    async def _found(self, pod: PodObject, *, with_variables: bool) -> Found:
+        wanted = mounted_wanted(pod)
+        if with_variables:
+            wanted |= variables_wanted(pod)
+        namespace = pod.metadata.namespace
+        looked = await self._lookups.find(namespace, wanted)
+        has_links = with_variables and pod.spec.enable_service_links is not False
+        return Found(
+            config_maps=looked.config_maps,
+            secrets=looked.secrets,
+            services=self._directory.links(namespace) if has_links else (),
+            address=self._address(pod),
+            proxy=self._options.proxy() if with_variables else "",
+            network=str(self._options.network or ""),
+            names=self._directory.known_names(namespace) if with_variables else (),
+        )
+
+    def _address(self, pod: PodObject) -> str:
+        if self._pool is None:
+            return ""
+        try:
+            return self._pool.take(pod.metadata.uid)
+        except NoAddressError as error:
+            # One comes free when another pod goes.
+            raise NotYetError(str(error), reason="CreateContainerError") from error
+
+    def _site(self, pod: PodObject) -> Site:
+        return Site(PodFolder(self._options.data, pod.metadata.uid), self._claims)
+
+    def _tell_of_images(self, pod: PodObject) -> None:
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            self._say_once(image_note(container.image, rule_for(container.image, self._setup)))
+        if any(leaves_out_token(volume) for volume in pod.spec.volumes):
+            self._say_once("tokens of service accounts are not put into pods on one machine")
+
+    def _say_once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self._say(line)
+
+
+def _of_volume(error: VolumeError) -> Outcome:
+    if error.may_pass:
+        message = f'MountVolume.SetUp failed for volume "{error.volume}" : {error}'
+        return Outcome(hindrance=Hindrance.MOUNT, message=message)
+    refusal = Refusal(reason="VolumeRefused", message=str(error))
+    return Outcome(hindrance=Hindrance.MOUNT, message=str(error), refusal=refusal)
+
+
+def _never(error: NeverError) -> Outcome:
+    refusal = Refusal(reason=error.reason, message=str(error), container=error.container)
+    return Outcome(hindrance=Hindrance.CONTAINER, message=f"Error: {error}", refusal=refusal)

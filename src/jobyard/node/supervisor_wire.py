@@ -1,0 +1,334 @@
+"""The agent's end of a pod's control socket, and what is known of a pod without a supervisor.
+
+What is said is in `supervisor.words`; the other end is `supervisor.desk`. A link is for one
+pod and one event loop. When the supervisor is gone the link says so, and `final_state` knows
+how the pod ended; neither starts anything.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import fcntl
+import itertools
+import os
+import socket
+import struct
+import termios
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from typing import Final
+
+import msgspec
+
+from jobyard.node.file_changes import changes_in
+from jobyard.node.folders import PodFolder
+from jobyard.node.order import Redirect
+from jobyard.node.runtime import Inside, Pipes
+from jobyard.node.socket_paths import short_path
+from jobyard.node.state import PodState
+from jobyard.node.supervisor.keeping import final_state as _final_state
+from jobyard.node.supervisor.keeping import is_supervised, read_state, was_started
+from jobyard.node.supervisor.words import (
+    Answer,
+    AttachTo,
+    Command,
+    ConnectTo,
+    ForwardPorts,
+    SignalInside,
+    StartInside,
+    StateTold,
+    StopPod,
+    decode_word,
+    encode_line,
+)
+
+__all__ = [
+    "CommandFailedError",
+    "SupervisorGoneError",
+    "SupervisorLink",
+    "final_state",
+    "is_supervised",
+    "read_state",
+    "resize",
+    "was_started",
+]
+
+_FDS_MAX: Final = 16
+_LOOK_SECONDS: Final = 0.1
+_EXIT_SECONDS: Final = 5.0
+
+
+class SupervisorGoneError(Exception):
+    """There is no supervisor (any more); the pod's folder tells how it ended."""
+
+
+class CommandFailedError(Exception):
+    """The supervisor could not do it; the message says why."""
+
+
+def final_state(folder: PodFolder) -> PodState | None:
+    """How a pod without a supervisor ended; None if it never started, so that it may."""
+    return _final_state(folder, time.time())
+
+
+def resize(pipes: Pipes, columns: int, rows: int) -> None:
+    """Tells a process that was started with a terminal how large that is now."""
+    size = struct.pack("HHHH", rows, columns, 0, 0)
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(pipes.stdin, termios.TIOCSWINSZ, size)
+
+
+class SupervisorLink:
+    """A connection to one supervisor. Made by `open`; whoever opened it closes it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._loop = asyncio.get_running_loop()
+        self._inbox = b""
+        self._descriptors: deque[int] = deque()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[tuple[Answer, dict[str, int]]]] = {}
+        self._state: PodState | None = None
+        self._changed = asyncio.Event()
+        self._is_gone = False
+        self._sending = asyncio.Lock()
+        self._exit = _Exit(connection)
+        self._loop.add_reader(connection, self._read)
+
+    @classmethod
+    async def open(
+        cls, folder: PodFolder, *, is_starting: bool = False, seconds: float = 10
+    ) -> SupervisorLink:
+        """Connects; waits for a supervisor that is about to listen, not for one that is gone.
+
+        With `is_starting` also for one that has just been forked and has done nothing yet.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                with changes_in(folder.path) as changes:
+                    while True:
+                        is_alive = is_supervised(folder) or (
+                            is_starting and not was_started(folder)
+                        )
+                        link = await cls._connect(folder)
+                        if link is not None:
+                            return link
+                        if not is_alive:
+                            raise SupervisorGoneError(f"pod {folder.uid} has no supervisor")
+                        # One that is about to exit gives no sign in its folder.
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(_LOOK_SECONDS):
+                                await changes.wait()
+        except TimeoutError:
+            text = f"the supervisor of pod {folder.uid} does not answer"
+            raise SupervisorGoneError(text) from None
+
+    @classmethod
+    async def _connect(cls, folder: PodFolder) -> SupervisorLink | None:
+        """A link that was told a state: one that was not may be to a process on its way out."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.setblocking(False)
+        try:
+            with short_path(folder.control) as name:
+                await asyncio.get_running_loop().sock_connect(connection, name)
+        except OSError:
+            connection.close()
+            return None
+        except BaseException:
+            connection.close()
+            raise
+        link = cls(connection)
+        try:
+            await link._changed.wait()
+        except BaseException:
+            await link.close()
+            raise
+        if link._state is None:
+            await link._exit.wait()
+            await link.close()
+            return None
+        return link
+
+    @property
+    def state(self) -> PodState | None:
+        """The newest that was told."""
+        return self._state
+
+    async def states(self) -> AsyncGenerator[PodState, None]:
+        """Each state, or only the newest of several; ends when the supervisor is gone.
+
+        The process has exited by then, so `final_state` knows the truth. For one listener.
+        """
+        told = 0
+        while True:
+            self._changed.clear()
+            if self._state is not None and self._state.revision > told:
+                told = self._state.revision
+                yield self._state
+                continue
+            if self._is_gone:
+                await self._exit.wait()
+                return
+            await self._changed.wait()
+
+    async def stop(self, grace_seconds: float, *, is_shutdown: bool = False) -> None:
+        """With `is_shutdown` the pod's end will not be called its own."""
+        number = next(self._numbers)
+        await self._ask(
+            StopPod(number=number, grace_seconds=grace_seconds, is_shutdown=is_shutdown)
+        )
+
+    async def inside(self, what: Inside) -> Pipes:
+        """Starts a process; the descriptors are the caller's."""
+        answer, streams = await self._ask(
+            StartInside(
+                number=next(self._numbers),
+                container=what.container,
+                argv=what.argv,
+                stdin=what.stdin,
+                tty=what.tty,
+            )
+        )
+        return Pipes(pid=answer.pid, **streams)
+
+    async def signal(self, pid: int, number: int) -> None:
+        """To a process that `inside` started."""
+        await self._ask(SignalInside(number=next(self._numbers), pid=pid, signal=number))
+
+    async def attach(self, container: str) -> int:
+        """Where the container's command reads from, -1 if it has no stdin; the caller's."""
+        command = AttachTo(number=next(self._numbers), container=container)
+        return (await self._ask(command))[1].get("stdin", -1)
+
+    async def connect(self, port: int) -> socket.socket:
+        """A connection to a port of the pod."""
+        _, streams = await self._ask(ConnectTo(number=next(self._numbers), port=port))
+        connection = socket.socket(fileno=streams["socket"])
+        connection.setblocking(False)
+        return connection
+
+    async def forward(self, redirects: tuple[Redirect, ...]) -> None:
+        """What comes to some ports of the pod arrives at others from now on."""
+        await self._ask(ForwardPorts(number=next(self._numbers), redirects=redirects))
+
+    async def close(self) -> None:
+        """Lets go of the supervisor, which goes on; safe to call twice."""
+        self._end()
+        self._exit.close()
+
+    async def _ask(self, command: Command) -> tuple[Answer, dict[str, int]]:
+        future: asyncio.Future[tuple[Answer, dict[str, int]]] = self._loop.create_future()
+        self._waiting[command.number] = future
+        try:
+            async with self._sending:
+                if self._is_gone:
+                    raise SupervisorGoneError("the supervisor is gone")
+                try:
+                    await self._loop.sock_sendall(self._socket, encode_line(command))
+                except OSError as error:
+                    raise SupervisorGoneError(f"the supervisor is gone: {error}") from error
+            answer, streams = await future
+        except BaseException:
+            # An answer that comes anyway finds nobody, and its descriptors are closed.
+            self._waiting.pop(command.number, None)
+            if future.done() and not future.cancelled() and future.exception() is None:
+                _close_all(future.result()[1].values())
+            raise
+        if answer.problem:
+            raise CommandFailedError(answer.problem)
+        return answer, streams
+
+    def _read(self) -> None:
+        size = socket.CMSG_SPACE(_FDS_MAX * array.array("i").itemsize)
+        try:
+            data, ancillary, _, _ = self._socket.recvmsg(1 << 18, size, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, ancillary = b"", []
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                descriptors = array.array("i")
+                descriptors.frombytes(content[: len(content) - len(content) % 4])
+                self._descriptors.extend(descriptors)
+        if not data:
+            self._end()
+            return
+        *lines, self._inbox = (self._inbox + data).split(b"\n")
+        for line in lines:
+            self._hear(line)
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            word = decode_word(line)
+        except msgspec.DecodeError:
+            self._end()
+            return
+        if isinstance(word, StateTold):
+            self._state = word.state
+            self._changed.set()
+            return
+        streams = {name: self._descriptors.popleft() for name in word.streams}
+        future = self._waiting.pop(word.number, None)
+        if future is None or future.done():
+            _close_all(streams.values())
+        else:
+            future.set_result((word, streams))
+
+    def _end(self) -> None:
+        if self._is_gone:
+            return
+        self._is_gone = True
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        _close_all(self._descriptors)
+        self._descriptors.clear()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(SupervisorGoneError("the supervisor is gone"))
+                # Whoever asked may be gone as well.
+                future.exception()
+        self._waiting.clear()
+        self._changed.set()
+
+
+class _Exit:
+    """The end of the process at the other side, which is later than that of its connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._over = asyncio.Event()
+        self._descriptor = -1
+        try:
+            size = struct.calcsize("3i")
+            packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+            self._descriptor = os.pidfd_open(struct.unpack("3i", packed)[0])
+        except (OSError, AttributeError):
+            # Gone already, or no Linux; then the connection has to do.
+            self._over.set()
+            return
+        asyncio.get_running_loop().add_reader(self._descriptor, self._ended)
+
+    async def wait(self) -> None:
+        """Not for long: only a process that the kernel itself holds up takes its time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_EXIT_SECONDS):
+                await self._over.wait()
+
+    def _ended(self) -> None:
+        self._over.set()
+        self.close()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
