@@ -1,4 +1,4 @@
-"""`python -m jobyard`."""
+"""`python -m jobyard` is `jobyard`."""
 
 from jobyard.cli.main import main
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 import click
 
@@ -13,6 +14,8 @@ from jobyard.cli.kind_names import kind_or_error
 from jobyard.manifest.fields import Field, fields_of, type_name
 from jobyard.schema.node import Node
 from jobyard.schema.wording import suggestion
+
+_INDEX: Final = re.compile(r"\[(\d+|\*)?\]$")
 
 
 @click.command("explain")
@@ -52,7 +55,9 @@ def _list_kinds(output: str) -> None:
 
 def _descend(kind: Kind, steps: list[str]) -> Node:
     node = schema_node(kind)
-    for n, step in enumerate(steps):
+    for n, given in enumerate(steps):
+        # A finding names one item of a list; all of them have the same fields.
+        step = _INDEX.sub("", given)
         inner = node.items or node
         if step not in inner.properties:
             place = ".".join([kind.singular, *steps[:n]])
@@ -60,6 +65,11 @@ def _descend(kind: Kind, steps: list[str]) -> Node:
                 f"{place} has no field {step}{suggestion(step, inner.properties)}"
             )
         node = inner.properties[step]
+        if step != given and node.items is None:
+            place = ".".join([kind.singular, *steps[:n], step])
+            raise click.UsageError(
+                f"{place} is no list; write it without {given.removeprefix(step)}"
+            )
     return node
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from jobyard.cli.file_names import FileName
 from jobyard.cli.printing import print_objects
 from jobyard.cli.sources import read_sources
 from jobyard.manifest.checking import Checked, checked
@@ -15,7 +16,7 @@ from jobyard.schema.finding import dotted, is_error
 
 
 @click.command("render")
-@click.argument("file", metavar="FILE")
+@click.argument("file", type=FileName(), metavar="FILE")
 @click.option(
     "-o", "--output", type=click.Choice(("yaml", "json")), default="yaml", help="Output format."
 )
@@ -28,8 +29,7 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
 
     Services, gang and pods go to standard output as manifests, and a line about each job to
     standard error. What only a cluster can know, such as a job's uid, stands there as <uid>.
-    Secrets are hidden. The pods of BeamJob are named, but not shown yet. FILE may be - for
-    standard input.
+    Secrets are hidden. FILE may be - for standard input.
     """
     results = [checked(document) for document in read_sources((file,))]
     if any(result.has_errors for result in results):
@@ -46,6 +46,8 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
         click.echo(_pods_line(result, description), err=True)
     if objects:
         print_objects(objects, output)
+    else:
+        click.echo(f"{file}: there is no job in it, so there is nothing to show", err=True)
 
 
 def _tell_errors(results: list[Checked]) -> None:

@@ -37,7 +37,12 @@ def read_what_can_be(sources: tuple[str, ...]) -> tuple[list[Document], list[str
     documents: list[Document] = []
     problems: list[str] = []
     for source in sources:
-        for file in _files(source):
+        try:
+            files = _files(source)
+        except Unreadable as problem:
+            problems.append(problem.message)
+            continue
+        for file in files:
             try:
                 documents += _read(file)
             except Unreadable as problem:
@@ -46,10 +51,16 @@ def read_what_can_be(sources: tuple[str, ...]) -> tuple[list[Document], list[str
 
 
 def _files(source: str) -> list[str]:
+    # Path("") is the current folder: a variable that is not set would mean all that is in it.
+    if not source:
+        raise Unreadable('"": not the name of a file')
     path = Path(source)
-    if source == "-" or not path.is_dir():
-        return [source]
-    found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+    try:
+        if source == "-" or not path.is_dir():
+            return [source]
+        found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
+    except OSError as problem:
+        raise Unreadable(f"{source}: {problem.strerror or problem}") from None
     if not found:
         raise Unreadable(f"{source}: no {', '.join(_SUFFIXES)} file in this folder")
     return [str(file) for file in found]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import click
 
+from jobyard.cli.file_names import FileName
 from jobyard.cli.sources import read_sources, read_what_can_be
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
@@ -17,10 +18,11 @@ _NOTES_MAX = 5
 
 
 @click.command("validate")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=FileName(), metavar="FILE...")
 @click.option("--strict", is_flag=True, help="Take warnings for errors.")
 @click.option(
     "--update-of",
+    type=FileName(),
     metavar="FILE",
     help="Check as a change of the objects in this file, which may have a status.",
 )
@@ -45,7 +47,7 @@ def command(
     if output == "json":
         click.echo(json.dumps([_as_json(result) for result in results], indent=2))
     else:
-        for line in (_line(result, f) for result in results for f in _sorted(result)):
+        for line in (finding_line(result, f) for result in results for f in by_line(result)):
             click.echo(line)
     told = [*unreadable, *_unmatched(results, before)]
     if output == "text" and results:
@@ -80,11 +82,11 @@ def _unmatched(results: list[Checked], before: Mapping[tuple[str, ...], object])
     ]
 
 
-def _sorted(result: Checked) -> list[Finding]:
+def by_line(result: Checked) -> list[Finding]:
     return sorted(result.findings, key=lambda f: result.document.line_of(f.path))
 
 
-def _line(result: Checked, finding: Finding) -> str:
+def finding_line(result: Checked, finding: Finding) -> str:
     """`file:line: path: text`; a warning says that it is one."""
     line = result.document.line_of(finding.path)
     where = click.style(f"{result.document.source}:{line}:", bold=True)
@@ -140,6 +142,6 @@ def _as_json(result: Checked) -> dict[str, object]:
                 "path": dotted(finding.path) if finding.path else "",
                 "text": finding.text,
             }
-            for finding in _sorted(result)
+            for finding in by_line(result)
         ],
     }

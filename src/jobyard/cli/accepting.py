@@ -1,0 +1,49 @@
+"""What `run` and `apply` take from a user's files, told as `validate` tells it.
+
+Faults end the command before anything is sent. Warnings go to standard error: a field that
+nobody knows is left out, and whoever wrote it has to hear of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import click
+
+from jobyard.manifest.checking import Checked, checked
+from jobyard.manifest.reading import Document
+
+BAD_INPUT: Final = 2
+
+
+def accepted(documents: Iterable[Document]) -> list[Checked]:
+    """The documents with what is known of them; ends the command if one has faults."""
+    results = [checked(document) for document in documents]
+    if any(result.findings for result in results):
+        # Imported here: a file that nothing can be said against needs none of it.
+        from jobyard.cli.validate import by_line, finding_line
+
+        for result in results:
+            for finding in by_line(result):
+                click.echo(finding_line(result, finding), err=True)
+    if any(result.has_errors for result in results):
+        raise click.exceptions.Exit(BAD_INPUT)
+    return results
+
+
+def as_written(result: Checked) -> dict[str, Any]:
+    """What the file says, without what a server doesn't know, and in its spelling.
+
+    Defaults stay out: whoever applies a field owns it, and nobody wrote these.
+    """
+    written: dict[str, Any] = result.document.value
+    return _known(written, result.value) if result.kind is not None else written
+
+
+def _known(written: Any, stored: Any) -> Any:
+    if isinstance(written, dict) and isinstance(stored, dict):
+        return {key: _known(written[key], stored[key]) for key in written if key in stored}
+    if isinstance(written, list) and isinstance(stored, list) and len(written) == len(stored):
+        return [_known(*pair) for pair in zip(written, stored, strict=True)]
+    return stored

@@ -1,0 +1,71 @@
+"""`jobyard apply`: brings what is in files to an API server, whether it is there or not."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from jobyard.cli.accepting import accepted, as_written
+from jobyard.cli.asking import ask
+from jobyard.cli.deeds import Deed, deed_output, tell
+from jobyard.cli.file_names import FileName
+from jobyard.cli.live.submission import SubmissionError, apply
+from jobyard.cli.sources import read_sources
+from jobyard.cli.target import Target, target_options
+from jobyard.client.discovery import UnknownKindError, resource_for
+from jobyard.client.request import get
+from jobyard.client.sender import Sender
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    metadata: _Meta
+
+
+@click.command("apply")
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, type=FileName(), metavar="FILE",
+    help="A file, a folder, or - for standard input.",
+)  # fmt: skip
+@deed_output
+@target_options
+def command(files: tuple[str, ...], output: str, target: Target) -> None:
+    """Create the objects in files, or change them to what the files say.
+
+    What is wrong with a job is told before anything is changed.
+    """
+    objects = [as_written(result) for result in accepted(read_sources(files))]
+
+    async def talk(sender: Sender, namespace: str) -> None:
+        for value in objects:
+            resource = await resource_for(sender, str(value["apiVersion"]), str(value["kind"]))
+            metadata = dict(value.get("metadata") or {})
+            where = str(metadata.get("namespace") or namespace) if resource.namespaced else ""
+            body = {**value, "apiVersion": resource.api_version, "metadata": metadata}
+            name = str(metadata.get("name", ""))
+            before = await sender.send(get(resource, where, name)) if name else None
+            after = await apply(sender, resource, body, where)
+            done = _what_happened(before, after)
+            tell(output, Deed(resource.kind, where, name, done, {"action": done}))
+
+    try:
+        ask(target, talk)
+    except (SubmissionError, UnknownKindError) as problem:
+        raise click.ClickException(str(problem)) from problem
+
+
+def _what_happened(before: object, after: object) -> str:
+    was, now = (_version(each) for each in (before, after))
+    if was is None:
+        return "created"
+    return "unchanged" if was == now else "changed"
+
+
+def _version(answer: object) -> str | None:
+    if answer is None or not getattr(answer, "is_ok", False):
+        return None
+    body: bytes = answer.body  # type: ignore[attr-defined]
+    return msgspec.json.decode(body, type=_Versioned).metadata.resource_version

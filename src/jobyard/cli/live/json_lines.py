@@ -1,0 +1,43 @@
+"""Log lines for programs: one JSON object each, on standard output and nothing else there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from jobyard.cli.live.log_lines import Line
+from jobyard.cli.live.screen import Screen
+from jobyard.cli.live.showing import Show
+from jobyard.cli.live.style import Palette
+
+
+class JsonShow(Show):
+    """Writes lines as objects; what else there is to say goes to standard error."""
+
+    def __init__(self, screen: Screen, *, has_timestamps: bool) -> None:
+        super().__init__(screen, Palette(is_coloured=False), is_quiet=False)
+        self._has_timestamps = has_timestamps
+
+    def lines_of(self, job: str) -> Callable[[Line], None]:  # noqa: ARG002 - there is one
+        def write(line: Line) -> None:
+            click.echo(json.dumps(self._told(line), ensure_ascii=False))
+
+        return write
+
+    def _told(self, line: Line) -> dict[str, Any]:
+        text = line.text.decode(errors="replace")
+        told: dict[str, Any] = {"replica": line.replica, "attempt": line.attempt}
+        if line.container:
+            told["container"] = line.container
+        if self._has_timestamps:
+            told["time"], _, text = text.partition(" ")
+        return {**told, "line": text}
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def warn(self, text: str) -> None:
+        click.echo(text, err=True)

@@ -1,0 +1,133 @@
+"""What `run` and `logs` say: which line is written when something is seen of a job.
+
+It keeps what was seen last of each job for the live table, and since when; how rows look is
+`rows`' to know, and how lines and table share a terminal `screen`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import click
+
+from jobyard.cli.live.jobs import JobView
+from jobyard.cli.live.log_lines import Line
+from jobyard.cli.live.pods import JobPod
+from jobyard.cli.live.rows import Timed, last_lines, live_lines
+from jobyard.cli.live.screen import Screen
+from jobyard.cli.live.style import Palette
+from jobyard.cli.live.widths import printable
+
+# A longer name isn't waited for by the others' columns.
+PREFIX_COLUMNS_MAX: Final = 32
+
+
+class Show:
+    """Writes about several jobs at once; with one job its name is left out of prefixes."""
+
+    def __init__(self, screen: Screen, palette: Palette, *, is_quiet: bool) -> None:
+        self._screen = screen
+        self._palette = palette
+        self._is_quiet = is_quiet
+        self._views: dict[str, JobView] = {}
+        self._began = time.monotonic()
+        self._ended: dict[str, float] = {}
+        self._width = 0
+        self._names_jobs = False
+        self._said: set[str] = set()
+
+    def expect(self, jobs: Iterable[str]) -> None:
+        """The jobs there are going to be, as KIND/NAME."""
+        self._names_jobs = len(list(jobs)) > 1
+        self._began = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """One line of our own, to be told from those of the user's programs."""
+        if not self._is_quiet:
+            self._screen.line(self._palette.faint(text))
+
+    def note_once(self, text: str) -> None:
+        """The same, unless it was said before: many replicas, or many tries, and one fact."""
+        if text not in self._said:
+            self._said.add(text)
+            self.note(text)
+
+    def warn(self, text: str) -> None:
+        self._screen.line(self._palette.warning(text))
+
+    def warn_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.warn(text)
+
+    def trouble(self, text: str) -> None:
+        """What isn't about the jobs: apart from what they say, unless a table would be torn."""
+        if self._screen.is_live:
+            self.warn(text)
+        else:
+            click.echo(text, err=True)
+
+    def lines_of(self, job: str) -> Callable[[Line], None]:
+        """What writes the log lines of a job, KIND/NAME."""
+
+        def write(line: Line) -> None:
+            if not self._is_quiet:
+                self._write(job, line)
+
+        return write
+
+    def _write(self, job: str, line: Line) -> None:
+        name = self._prefix(job, line.replica, line.container)
+        self._widen(name)
+        self._screen.line(f"{self._palette.prefix(name, self._width)} {printable(line.text)}")
+
+    def _prefix(self, job: str, replica: str, container: str) -> str:
+        parts = [job.partition("/")[2]] if self._names_jobs else []
+        return "/".join([*parts, replica, *([container] if container else [])])
+
+    def _widen(self, name: str) -> None:
+        self._width = max(self._width, min(len(name), PREFIX_COLUMNS_MAX))
+
+    def pods_of(self, job: str) -> Callable[[JobPod], None]:
+        """What takes note of pods: widths are known before the first line, so columns stay."""
+
+        def see(pod: JobPod) -> None:
+            containers = [each.name for each in pod.spec.init_containers]
+            if len(pod.spec.containers) > 1:
+                containers += [each.name for each in pod.spec.containers]
+            for container in containers or [""]:
+                self._widen(self._prefix(job, pod.replica, container))
+
+        return see
+
+    def saw_job(self, view: JobView) -> None:
+        before = self._views.get(view.uid)
+        self._views[view.uid] = view
+        if view.is_over:
+            self._ended.setdefault(view.uid, time.monotonic())
+        has_moved = before is not None and before.phase != view.phase
+        # A table says the same.
+        if has_moved and not view.is_over and not self._screen.is_live:
+            self.note(f"{view} is {view.phase.lower()}")
+        self._screen.show(self._table)
+
+    def _table(self, columns: int, lines: int) -> Sequence[str]:  # noqa: ARG002
+        jobs = [self._timed(view) for view in self._views.values()]
+        return live_lines(jobs, self._palette, max(lines // 2, 1))
+
+    def _timed(self, view: JobView) -> Timed:
+        now = self._ended.get(view.uid, time.monotonic())
+        return Timed(view, now - self._began)
+
+    def close(self) -> None:
+        """Takes the live table away."""
+        self._screen.close()
+
+    def summary(self, views: Iterable[JobView]) -> list[str]:
+        """The table at the end, for a terminal or not."""
+        lines: list[str] = []
+        for view in views:
+            lines += ["", *last_lines(self._timed(view), self._palette, self._screen.columns)]
+        return lines

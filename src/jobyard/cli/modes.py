@@ -1,0 +1,135 @@
+"""`pause`, `resume`, `scale` and `debug`: the run mode of a job that is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from jobyard.api.run_mode import Mode
+from jobyard.api.value import REPLICAS_MAX
+from jobyard.cli.asking import Found, ask, declined, found, send
+from jobyard.cli.deeds import Deed, deed_output, tell
+from jobyard.cli.live.jobs import view_of
+from jobyard.cli.target import Target, target_options
+from jobyard.client.request import merge_patch
+from jobyard.client.sender import Sender
+from jobyard.controller.world import JOB_KINDS
+from jobyard.schema.finding import enumerated
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done to a job, and how that is said."""
+
+    mode: Mode
+    # A patch, or what makes one of the job as it is.
+    patch: Any
+    # After `GenericJob/train`, and for programs as one word and its details.
+    done: str
+    action: str
+    details: dict[str, Any] = {}
+
+
+def _changed(target: Target, name: str, output: str, change: Change) -> None:
+    mode, patch = change.mode, change.patch
+
+    async def talk(sender: Sender, namespace: str) -> Found:
+        job = await found(sender, namespace, name)
+        if mode not in job.kind.modes:
+            able = enumerated([kind.name for kind in JOB_KINDS if mode in kind.modes], "and")
+            raise click.ClickException(
+                f"{job}: {job.kind.name} has no mode {mode.value}; only {able} have it"
+            )
+        view = view_of(job.value, job.kind.name)
+        if view.is_over:
+            # The server would take it, and nothing would ever come of it.
+            declined(
+                f"{job} has ended ({view.phase}): `jobyard {change.action}` is for jobs that go on"
+            )
+        body = patch(job.value) if callable(patch) else patch
+        await send(sender, merge_patch(job.resource, job.namespace, job.name, body))
+        return job
+
+    job = ask(target, talk)
+    what = {"action": change.action, **change.details}
+    tell(output, Deed(job.kind.name, job.namespace, job.name, change.done, what))
+
+
+def _run_mode(**modes: Any) -> dict[str, Any]:
+    return {"spec": {"runMode": modes}}
+
+
+@click.command("pause")
+@click.argument("job")
+@deed_output
+@target_options
+def pause(job: str, output: str, target: Target) -> None:
+    """Take all replicas of JOB away until it is resumed.
+
+    The job keeps its place and its counts. After `resume` each replica starts anew,
+    with the command of its resumeSpecs if it has one.
+    """
+    patch = _run_mode(pause={"enabled": True})
+    change = Change(mode=Mode.PAUSE, patch=patch, done="is to pause", action="pause")
+    _changed(target, job, output, change)
+
+
+@click.command("resume")
+@click.argument("job")
+@deed_output
+@target_options
+def resume(job: str, output: str, target: Target) -> None:
+    """Start the replicas of a paused JOB again."""
+    patch = _run_mode(pause={"enabled": False})
+    change = Change(mode=Mode.PAUSE, patch=patch, done="is to go on", action="resume")
+    _changed(target, job, output, change)
+
+
+@click.command("debug")
+@click.argument("job")
+@click.option("--off", is_flag=True, help="Leave debug mode: the program is started.")
+@deed_output
+@target_options
+def debug(job: str, off: bool, output: str, target: Target) -> None:
+    """Put JOB into debug mode: everything is there, but the program isn't started.
+
+    Replicas that run are made anew. Then `jobyard shell JOB REPLICA` opens a shell in one.
+    """
+    patch = _run_mode(debug={"enabled": not off})
+    done = "leaves debug mode" if off else "is in debug mode now"
+    change = Change(
+        mode=Mode.DEBUG, patch=patch, done=done, action="debug", details={"enabled": not off}
+    )
+    _changed(target, job, output, change)
+
+
+@click.command("scale")
+@click.argument("job")
+@click.argument("replicas", type=click.IntRange(1, REPLICAS_MAX))
+@deed_output
+@target_options
+def scale(job: str, replicas: int, output: str, target: Target) -> None:
+    """Change how many REPLICAS an elastic JOB has.
+
+    Those that stay are not touched.
+    """
+
+    def patch(value: dict[str, Any]) -> dict[str, Any]:
+        elastic = (value["spec"].get("elastic") or {}) if "spec" in value else {}
+        if not elastic.get("enabled"):
+            name = value["metadata"]["name"]
+            raise click.ClickException(
+                f"{name} is not elastic: spec.elastic must be set when a job is created"
+            )
+        return {"spec": {"elastic": {"expectedReplicas": replicas}}}
+
+    noun = "replica" if replicas == 1 else "replicas"
+    change = Change(
+        mode=Mode.ELASTIC,
+        patch=patch,
+        done=f"is to have {replicas} {noun}",
+        action="scale",
+        details={"replicas": replicas},
+    )
+    _changed(target, job, output, change)

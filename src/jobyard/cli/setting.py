@@ -1,0 +1,53 @@
+"""`--set PATH=VALUE`: one field of a manifest changed on the command line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+import yaml
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+def assignment(text: str) -> tuple[tuple[str | int, ...], Any]:
+    """`spec.replicaSpecs[0].replicas=2` as path and value; the value is read as YAML is."""
+    path, separator, value = text.partition("=")
+    steps = [name or int(index) for name, index in _STEP.findall(path)]
+    if not separator or not steps or _STEP.sub("", path).strip("."):
+        raise click.BadParameter(
+            f"{text!r} is not PATH=VALUE, such as spec.replicaSpecs[0].replicas=2"
+        )
+    try:
+        return tuple(steps), yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise click.BadParameter(f"{text!r}: {value!r} can't be read as YAML") from None
+
+
+def with_assignments(
+    obj: dict[str, Any], assignments: tuple[tuple[tuple[str | int, ...], Any], ...]
+) -> dict[str, Any]:
+    """The object with those fields changed; a mapping on the way there is made, a list is not."""
+    for steps, value in assignments:
+        obj = _assigned(obj, steps, value, ())
+    return obj
+
+
+def _assigned(
+    node: Any, steps: tuple[str | int, ...], value: Any, done: tuple[str | int, ...]
+) -> Any:
+    if not steps:
+        return value
+    step, *rest = steps
+    here = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in (*done, step)).lstrip(".")
+    if isinstance(step, int):
+        if not isinstance(node, list) or step >= len(node):
+            size = f"a list of {len(node)}" if isinstance(node, list) else "not a list"
+            raise click.BadParameter(f"--set {here}: what stands there is {size}")
+        changed = _assigned(node[step], tuple(rest), value, (*done, step))
+        return [*node[:step], changed, *node[step + 1 :]]
+    if node is not None and not isinstance(node, dict):
+        raise click.BadParameter(f"--set {here}: what stands before it is not a mapping")
+    node = node or {}
+    return {**node, step: _assigned(node.get(step), tuple(rest), value, (*done, step))}

@@ -1,0 +1,55 @@
+"""`jobyard status`: whether an engine is running, and what it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from jobyard.cli.engines import engine_as_json
+from jobyard.run.homes import DataFolder, home_of, private_ones, standing
+
+
+@click.command("status")
+@click.option(
+    "--data-dir", type=click.Path(file_okay=False, path_type=Path),
+    help="The folder that was given to `up`.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.pass_context
+def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
+    """Show which engines are running. Exit code 1 if there is none.
+
+    Those are the one of `up` and those of `run`; one that `up` was given a --data-dir for is
+    shown when the same is given here.
+    """
+    home = home_of(os.environ)
+    folders = (
+        [DataFolder(data_dir.absolute())] if data_dir else [standing(home), *private_ones(home)]
+    )
+    running = [(folder, folder.presence) for folder in folders]
+    found = [(folder, presence) for folder, presence in running if presence is not None]
+    if output == "json":
+        engines = [engine_as_json(folder, presence) for folder, presence in found]
+        click.echo(json.dumps(engines, indent=2))
+    else:
+        for folder, presence in found:
+            click.echo(
+                f"pid {presence.pid}   {presence.server}   {presence.runtime} runtime,"
+                f" since {presence.started_at}\n  data     {folder.path}"
+                f"\n  kubectl  export KUBECONFIG={folder.kubeconfig}"
+            )
+        if not found:
+            click.echo(_nothing(folders, data_dir), err=True)
+    ctx.exit(0 if found else 1)
+
+
+def _nothing(folders: Sequence[DataFolder], data_dir: Path | None) -> str:
+    starting = next((folder for folder in folders if folder.holder), None)
+    which = f" --data-dir {data_dir}" if data_dir else ""
+    if starting is not None:
+        return f"an engine is starting or stopping (pid {starting.holder}, {starting.path})"
+    return f"no engine is running; `jobyard up{which}` starts one"

@@ -1,0 +1,238 @@
+"""Where engines keep their data, and which of them are alive.
+
+    <home>/engine/            the standing engine of `jobyard up`
+    <home>/runs/<name>/       one private engine of `jobyard run` each, gone when it ends
+
+A folder belongs to the process that holds its lock, so that a folder left by a killed engine
+is told from one in use without trusting any pid.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import msgspec
+
+from jobyard.node import locks
+
+HOME_VARIABLE: Final = "JOBYARD_HOME"
+_ENGINE: Final = "engine"
+_RUNS: Final = "runs"
+_RUNS_LOCK: Final = "runs.lock"
+_LOCK: Final = "engine.lock"
+# The folders whose lock this process has.
+_HELD: Final[set[Path]] = set()
+
+
+class HomeError(Exception):
+    """A data folder can't be used; the message says which and what would help."""
+
+
+class Presence(msgspec.Struct, frozen=True):
+    """What an engine tells about itself in its folder."""
+
+    pid: int
+    server: str
+    runtime: str
+    started_at: str
+    # The folder `jobyard run` or `jobyard up` was called in.
+    started_in: str = ""
+
+
+class DataFolder:
+    """One engine's folder; used as a context it is locked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.kubeconfig = path / "kubeconfig"
+        self._presence = path / "engine.json"
+        self._lock = -1
+
+    def __enter__(self) -> DataFolder:
+        with usable(self.path):
+            self.make()
+            # Somebody else's folder, or one that others can read, is no place for secrets.
+            if self.path.stat().st_uid != os.geteuid():
+                raise HomeError(f"{self.path} belongs to another user; name one with --data-dir")
+            self.path.chmod(0o700)
+            lock = locks.take(self.path / _LOCK) if self.path not in _HELD else None
+        if lock is None:
+            raise HomeError(
+                f"an engine is running with {self.path}; stop it with `jobyard down`,"
+                " or name another folder with --data-dir"
+            )
+        self._lock = lock
+        _HELD.add(self.path)
+        # What an engine that was killed said of itself is not true of this one.
+        self._presence.unlink(missing_ok=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._presence.unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = -1
+        _HELD.discard(self.path)
+
+    def make(self) -> None:
+        """The folder itself, for its owner alone; HomeError if it can't be."""
+        with usable(self.path):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def announce(self, presence: Presence) -> None:
+        """From now on others find this engine."""
+        draft = self._presence.with_suffix(".new")
+        draft.write_bytes(msgspec.json.encode(presence))
+        draft.replace(self._presence)
+
+    @property
+    def is_in_use(self) -> bool:
+        # To look at a lock of one's own would be to let go of it.
+        if self.path in _HELD:
+            return True
+        try:
+            return locks.is_taken(self.path / _LOCK)
+        except OSError:
+            # Somebody else's folder: whoever is in there is no engine of ours.
+            return False
+
+    @property
+    def holder(self) -> int:
+        """The pid of the other process that works here, announced or not; 0 if none is known."""
+        if self.path in _HELD or sys.platform != "linux":
+            return 0
+        try:
+            return locks.holder_of(self.path / _LOCK)
+        except OSError:
+            return 0
+
+    @property
+    def presence(self) -> Presence | None:
+        """What the engine that is running here says of itself; None if there is none."""
+        if not self.is_in_use:
+            return None
+        try:
+            return msgspec.json.decode(self._presence.read_bytes(), type=Presence)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """What the machine says against a folder is told as the caller's mistake, not as ours."""
+    try:
+        yield
+    except OSError as problem:
+        raise HomeError(
+            f"{path} can't be used: {problem.strerror or problem};"
+            f" name a folder of yours with --data-dir or ${HOME_VARIABLE}"
+        ) from problem
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    named = environment.get(HOME_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    shared = environment.get("XDG_DATA_HOME")
+    base = Path(shared) if shared else Path(os.path.expanduser("~")) / ".local" / "share"
+    return base.absolute() / "jobyard"
+
+
+def standing(home: Path) -> DataFolder:
+    """The folder of the engine that `jobyard up` starts."""
+    return DataFolder(home / _ENGINE)
+
+
+@contextmanager
+def private(home: Path) -> Iterator[DataFolder]:
+    """A new folder for one `jobyard run`, in use from its first moment and gone at the end."""
+    with ExitStack() as held:
+        with _all_runs(home) as runs:
+            with usable(runs):
+                made = Path(tempfile.mkdtemp(dir=runs))
+            folder = held.enter_context(DataFolder(made))
+        try:
+            yield folder
+        finally:
+            removed(home, folder)
+
+
+@contextmanager
+def dead_runs(home: Path) -> Iterator[Sequence[DataFolder]]:
+    """The folders that killed runs have left: meanwhile they are ours, and nobody else's."""
+    with ExitStack() as held:
+        dead: list[DataFolder] = []
+        with _all_runs(home):
+            for folder in private_ones(home):
+                # In use, or somebody else's.
+                with suppress(HomeError, OSError):
+                    dead.append(held.enter_context(folder))
+        yield dead
+
+
+def removed(home: Path, folder: DataFolder) -> None:
+    """Takes the folder of a run, which is ours, away for good."""
+    # Most of it while the folder still has its lock: others may be waiting to make theirs.
+    with suppress(OSError):
+        for path in folder.path.iterdir():
+            shutil.rmtree(path, ignore_errors=True)
+    with _all_runs(home):
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+
+@contextmanager
+def _all_runs(home: Path) -> Iterator[Path]:
+    """The folder of all runs, where meanwhile no other process makes, claims or removes one.
+
+    A folder's own lock isn't enough: a new folder has none yet, and one that is being removed
+    has none any more. Nothing may be awaited meanwhile, since a process has the lock as a whole.
+    """
+    runs = home / _RUNS
+    with usable(home):
+        runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Beside the folder: whatever is in there is a run.
+        lock = os.open(home / _RUNS_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # Of the process, as in `locks`: what it forks does not hold it on.
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        yield runs
+    finally:
+        os.close(lock)
+
+
+def private_ones(home: Path) -> Iterator[DataFolder]:
+    """The folders of runs, in the order in which they were made; any may go at any time."""
+    runs = home / _RUNS
+    found: list[tuple[int, Path]] = []
+    try:
+        paths = list(runs.iterdir())
+    except OSError:
+        # No run yet, or a home that isn't ours.
+        paths = []
+    for path in paths:
+        # The lock's file is made with the folder and never written, unlike the folder itself.
+        lock = path / _LOCK
+        with suppress(OSError):
+            made = lock.stat() if lock.exists() else path.stat()
+            found += [(made.st_mtime_ns, path)] if path.is_dir() else []
+    for _, path in sorted(found):
+        yield DataFolder(path)
+
+
+def alive(home: Path) -> DataFolder | None:
+    """The engine that commands speak to: the standing one, else the youngest private one."""
+    folders = [standing(home), *reversed(list(private_ones(home)))]
+    return next((folder for folder in folders if folder.presence is not None), None)
