@@ -52,8 +52,11 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
 
 
-def make_credentials(folder: Path) -> Credentials:
-    """Make all that a control plane on the loopback address needs, into `folder`."""
+def make_credentials(folder: Path, addresses: Sequence[str] = ()) -> Credentials:
+    """Make all that a control plane on the loopback address needs, into `folder`.
+
+    `addresses` are further ones that pods and nodes reach the server at.
+    """
     folder.mkdir(mode=0o700)
     authority = _make_authority()
     server_key, admin_key, account_key = (_make_key() for _ in range(3))
@@ -64,7 +67,7 @@ def make_credentials(folder: Path) -> Credentials:
         ExtendedKeyUsageOID.SERVER_AUTH,
         [
             x509.DNSName("localhost"),
-            x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")),
+            *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in ("127.0.0.1", *addresses)),
         ],
     )
     admin = _sign(

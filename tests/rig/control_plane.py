@@ -30,6 +30,10 @@ CONTROLLERS_READY_SECONDS = 60
 PROBE_SECONDS = 2
 # The data is thrown away, so there is nothing that a longer grace would save.
 STOP_GRACE_SECONDS = 3
+SERVICE_RANGE = "10.0.0.0/24"
+# The first of the range, which is always the API server's own service.
+SERVICE_ADDRESS = "10.0.0.1"
+POD_COLLECTOR = "pod-garbage-collector-controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,10 @@ class Parts:
 
     controllers: bool = True
     scheduler: bool = False
+    # Tests lose nothing if the machine does; a benchmark of a disk has to wait for it.
+    fsync: bool = False
+    # Where real nodes and their pods reach the server; without one, nodes are fake.
+    node_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,9 @@ def running(
         site = Site(
             binaries=binaries,
             folder=folder,
-            credentials=make_credentials(folder / "pki"),
+            credentials=make_credentials(
+                folder / "pki", (parts.node_address, SERVICE_ADDRESS) if parts.node_address else ()
+            ),
             etcd_port=stack.enter_context(reserved_port()),
             api_port=stack.enter_context(reserved_port()),
         )
@@ -140,7 +150,7 @@ def _start_all(site: Site, parts: Parts, starter: Starter) -> str:
     """Start what `parts` asks for, wait until it works, and return the server's version."""
     admin = site.credentials
     tls = client_context(admin.ca, admin.admin_cert, admin.admin_key)
-    starter.start(etcd_command(site))
+    starter.start(etcd_command(site, parts))
     starter.await_condition(
         lambda: _answer(f"{site.etcd_url}/health") is not None,
         "etcd answers",
@@ -153,7 +163,7 @@ def _start_all(site: Site, parts: Parts, starter: Starter) -> str:
         API_READY_SECONDS,
     )
     if parts.controllers:
-        starter.start(controller_manager_command(site))
+        starter.start(controller_manager_command(site, parts))
     if parts.scheduler:
         starter.start(scheduler_command(site))
     if parts.controllers:
@@ -170,12 +180,12 @@ def _start_all(site: Site, parts: Parts, starter: Starter) -> str:
     return str(json.loads(version)["gitVersion"])
 
 
-def etcd_command(site: Site) -> tuple[str, ...]:
-    """One member that never waits for the disk."""
+def etcd_command(site: Site, parts: Parts) -> tuple[str, ...]:
+    """One member that doesn't wait for the disk unless it is asked to."""
     return (
         str(site.binaries / "etcd"),
         f"--data-dir={site.folder / 'etcd'}",
-        "--unsafe-no-fsync",
+        *(() if parts.fsync else ("--unsafe-no-fsync",)),
         f"--listen-client-urls={site.etcd_url}",
         f"--advertise-client-urls={site.etcd_url}",
         "--socket-reuse-port",
@@ -194,12 +204,9 @@ def apiserver_command(site: Site, parts: Parts) -> tuple[str, ...]:
     return (
         str(site.binaries / "kube-apiserver"),
         f"--etcd-servers={site.etcd_url}",
-        "--bind-address=127.0.0.1",
+        *_address_flags(site, parts),
         f"--secure-port={site.api_port}",
         "--permit-port-sharing",
-        "--advertise-address=127.0.0.1",
-        # Endpoints may not be loopback addresses; the reconciler would only log errors.
-        "--endpoint-reconciler-type=none",
         f"--cert-dir={site.folder / 'pki'}",
         f"--tls-cert-file={credentials.server_cert}",
         f"--tls-private-key-file={credentials.server_key}",
@@ -207,7 +214,7 @@ def apiserver_command(site: Site, parts: Parts) -> tuple[str, ...]:
         f"--service-account-issuer={issuer}",
         f"--service-account-key-file={credentials.service_account_public}",
         f"--service-account-signing-key-file={credentials.service_account_key}",
-        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--authorization-mode=RBAC",
         "--allow-privileged",
         "--max-requests-inflight=0",
@@ -220,6 +227,24 @@ def apiserver_command(site: Site, parts: Parts) -> tuple[str, ...]:
         f"--audit-log-path={site.audit_log}",
         # With no controller to make service accounts, no pod would be admitted at all.
         *(() if parts.controllers else ("--disable-admission-plugins=ServiceAccount",)),
+    )
+
+
+def _address_flags(site: Site, parts: Parts) -> tuple[str, ...]:
+    if parts.node_address is None:
+        return (
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            # Endpoints may not be loopback addresses; the reconciler would only log errors.
+            "--endpoint-reconciler-type=none",
+        )
+    return (
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={parts.node_address}",
+        # For logs and exec.
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-client-certificate={site.credentials.admin_cert}",
+        f"--kubelet-client-key={site.credentials.admin_key}",
     )
 
 
@@ -239,12 +264,17 @@ def _audit_policy(site: Site) -> Path:
     return path
 
 
-def controller_manager_command(site: Site) -> tuple[str, ...]:
-    """All controllers but the one that would evict pods from fake nodes."""
+def controller_manager_command(site: Site, parts: Parts) -> tuple[str, ...]:
+    """All controllers, but for those that would take pods away from nodes that are fake.
+
+    One evicts pods from nodes that don't report; the other removes by force, in the middle
+    of a test, the pods of nodes that have been missing for a while.
+    """
+    unwanted = () if parts.node_address else ("node-lifecycle-controller", POD_COLLECTOR)
     return (
         str(site.binaries / "kube-controller-manager"),
         f"--kubeconfig={site.kubeconfig}",
-        "--controllers=*,-node-lifecycle-controller",
+        f"--controllers={','.join(('*', *(f'-{name}' for name in unwanted)))}",
         "--leader-elect=false",
         "--secure-port=0",
         f"--service-account-private-key-file={site.credentials.service_account_key}",

@@ -1,18 +1,25 @@
-"""Runs `jobyard controller` and starts it anew whenever it is killed, as fast as a fork.
+"""Runs a command of Jobyard that goes on for ever, and starts it anew whenever it is killed.
 
-A program, not a module of tests: `python -m rig.reborn <arguments of the command>`. All
-imports are done once, so that a life of the controller begins within milliseconds. Prints a
-line with the pid for each life; ends when a life ends by itself, with its exit code.
+A program, not a module of tests: `python -m rig.reborn controller|up <its arguments>`. All
+imports are done once, so that a life of the command begins within milliseconds. Prints a line
+with the pid for each life; ends when a life ends by itself, with its exit code. What the command
+itself prints goes to standard error.
 """
 
+import importlib
 import os
 import sys
 
+# What makes a new life cheap: the command with all that it would import when it runs.
+MODULES = {
+    "controller": ("jobyard.cli.controller",),
+    "up": ("jobyard.cli.up", "jobyard.run.engine", "jobyard.run.service"),
+}
 
-def main(arguments: list[str]) -> int:
-    # Imported before the first fork: that is what makes a new life cheap.
-    from jobyard.cli.controller import command
 
+def main(name: str, arguments: list[str]) -> int:
+    modules = [importlib.import_module(each) for each in MODULES[name]]
+    command = modules[0].command
     while True:
         pid = os.fork()
         if pid == 0:
@@ -20,7 +27,8 @@ def main(arguments: list[str]) -> int:
             import ctypes
 
             ctypes.CDLL(None).prctl(1, 9)
-            command(arguments, prog_name="jobyard controller")
+            os.dup2(2, 1)
+            command(arguments, prog_name=f"jobyard {name}")
             os._exit(0)
         print(pid, flush=True)
         _, status = os.waitpid(pid, 0)
@@ -29,4 +37,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

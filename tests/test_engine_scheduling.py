@@ -1,0 +1,263 @@
+"""The scheduler's shell on the embedded server: the node object counts, and nothing ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from jobyard.client.backoff import Backoff
+from jobyard.client.request import NODES, PODS, Answer, Request, create, delete, get, merge_patch
+from jobyard.run import placing
+from jobyard.run.in_process import InProcess
+from jobyard.run.placing import DEVICES, Scheduler, SeenPod
+from jobyard.schedule.amounts import Amounts
+from jobyard.schedule.placing import Candidate, Machine, Placement, place
+from jobyard.server.live import LiveServer
+from jobyard.server.opening import open_server
+
+DEADLINE_SECONDS = 60
+SOON = Backoff(first_seconds=0.01, max_seconds=0.01)
+MACHINE = Machine(
+    name="here",
+    capacity=Amounts.of({"cpu": "4", "memory": "8Gi", "pods": 110, "nvidia.com/gpu": 2}),
+    labels={"kubernetes.io/hostname": "here"},
+)
+Refuses = Callable[[Request], Answer | None]
+
+
+class Faulty:
+    """A sender that answers some requests itself; all others reach the server."""
+
+    def __init__(self, sender: InProcess) -> None:
+        self._sender = sender
+        self.refuses: Refuses = lambda request: None
+
+    async def send(self, request: Request) -> Answer:
+        return self.refuses(request) or await self._sender.send(request)
+
+    def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
+        return self._sender.lines(request)
+
+    def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
+        return self._sender.chunks(request)
+
+
+class Yard:
+    """A server, a scheduler, and how to speak to both."""
+
+    def __init__(self, live: LiveServer, sender: Faulty) -> None:
+        self.live = live
+        self.sender = sender
+
+    async def ask(self, request: Request) -> dict[str, Any]:
+        answer = await self.sender.send(request)
+        assert answer.is_ok, answer.problem
+        found: dict[str, Any] = msgspec.json.decode(answer.body)
+        return found
+
+    async def node(self, **spec: Any) -> None:
+        await self.ask(merge_patch(NODES, "", "here", {"spec": spec}))
+
+    async def pod(self, name: str, gpus: int = 0, **spec: Any) -> None:
+        limits = {"limits": {"nvidia.com/gpu": gpus}} if gpus else {}
+        box = {"name": "main", "image": "none", "resources": limits}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}}
+        await self.ask(create(PODS, "default", {**pod, "spec": {"containers": [box], **spec}}))
+
+    async def until(self, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The pod, once it is as wanted."""
+        selector = (("watch", "true"), ("fieldSelector", f"metadata.name={name}"))
+        path = PODS.collection("default")
+        async for line in self.sender.lines(Request(method="GET", path=path, query=selector)):
+            found: dict[str, Any] = msgspec.json.decode(line)["object"]
+            if holds(found):
+                return found
+        raise AssertionError("the watch ended")
+
+    async def bound(self, name: str) -> dict[str, Any]:
+        return await self.until(name, lambda pod: pod["spec"].get("nodeName") == "here")
+
+    async def waits(self, name: str) -> str:
+        """What the pod is told, once it is told why it waits."""
+        pod = await self.until(name, lambda pod: bool(conditions(pod)))
+        return str(conditions(pod)["PodScheduled"]["message"])
+
+
+def conditions(pod: dict[str, Any]) -> dict[str, Any]:
+    return {each["type"]: each for each in pod.get("status", {}).get("conditions") or ()}
+
+
+@asynccontextmanager
+async def scheduled(machine: Machine = MACHINE) -> AsyncIterator[Yard]:
+    async with LiveServer(open_server(None)) as live:
+        sender = Faulty(InProcess(live))
+        yard = Yard(live, sender)
+        metadata = {"name": machine.name, "labels": dict(machine.labels)}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        await yard.ask(create(NODES, "", node))
+        running = asyncio.create_task(Scheduler(sender, machine, backoff=SOON).run())
+        try:
+            yield yard
+        finally:
+            assert not running.done(), running
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+def play(story: Callable[[], Any]) -> None:
+    asyncio.run(asyncio.wait_for(story(), DEADLINE_SECONDS))
+
+
+def test_a_label_of_the_node_brings_those_that_select_it() -> None:
+    async def story() -> None:
+        async with scheduled() as yard:
+            await yard.pod("a", nodeSelector={"disk": "fast"})
+            assert "didn't match Pod's node affinity/selector" in await yard.waits("a")
+            patch = {"metadata": {"labels": {"disk": "fast"}}}
+            await yard.ask(merge_patch(NODES, "", "here", patch))
+            await yard.bound("a")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"unschedulable": True}, "1 node(s) were unschedulable"),
+        (
+            {"taints": [{"key": "gpu", "value": "only", "effect": "NoSchedule"}]},
+            "1 node(s) had untolerated taint {gpu: only}",
+        ),
+    ],
+    ids=["cordoned", "tainted"],
+)
+def test_nobody_is_placed_on_a_node_that_is_closed(spec: dict[str, Any], why: str) -> None:
+    async def story() -> None:
+        async with scheduled() as yard:
+            await yard.node(**spec)
+            await yard.pod("a")
+            assert await yard.waits("a") == f"0/1 nodes are available: {why}."
+            await yard.node(**dict.fromkeys(spec))
+            await yard.bound("a")
+
+    play(story)
+
+
+def test_a_node_that_was_closed_before_the_engine_began_stays_closed() -> None:
+    async def story() -> None:
+        async with LiveServer(open_server(None)) as live:
+            sender = Faulty(InProcess(live))
+            yard = Yard(live, sender)
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}}
+            await yard.ask(create(NODES, "", {**node, "spec": {"unschedulable": True}}))
+            await yard.pod("a")
+            running = asyncio.create_task(Scheduler(sender, MACHINE, backoff=SOON).run())
+            assert "unschedulable" in await yard.waits("a")
+            # Its agent makes the object anew, and the machine was there all the time.
+            await yard.ask(delete(NODES, "", "here"))
+            await yard.bound("a")
+            running.cancel()
+
+    play(story)
+
+
+def test_relaxed_the_node_object_does_not_count() -> None:
+    async def story() -> None:
+        async with scheduled(msgspec.structs.replace(MACHINE, is_relaxed=True)) as yard:
+            await yard.node(unschedulable=True)
+            await yard.pod("a")
+            await yard.bound("a")
+
+    play(story)
+
+
+def test_a_binding_that_is_refused_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    refused = Answer(500, b'{"kind":"Status","message":"not now","code":500}')
+    left = [refused] * 3
+
+    def busy(request: Request) -> Answer | None:
+        return left.pop() if left and request.path.endswith("/binding") else None
+
+    async def story() -> None:
+        async with scheduled() as yard:
+            yard.sender.refuses = busy
+            await yard.pod("a")
+            await yard.bound("a")
+
+    play(story)
+    assert not left
+    assert caplog.text.count("binding default/a: ") == 3
+
+
+def test_one_pod_that_nobody_understands_keeps_none_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def puzzled(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Placement:
+        if any(pod.name == "odd" for pod in waiting):
+            raise ValueError("never seen the like")
+        return place(machine, here, waiting)
+
+    async def story() -> None:
+        async with scheduled() as yard:
+            await yard.pod("odd")
+            why = await yard.waits("odd")
+            assert why == "the scheduler can't judge this pod: ValueError: never seen the like"
+            await yard.pod("plain")
+            await yard.bound("plain")
+
+    monkeypatch.setattr(placing, "place", puzzled)
+    play(story)
+
+
+def test_whatever_goes_wrong_the_next_pod_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = [RuntimeError("once"), RuntimeError("twice")]
+
+    def breaks(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Placement:
+        if faults:
+            raise faults.pop()
+        return place(machine, here, waiting)
+
+    async def story() -> None:
+        async with scheduled() as yard:
+            await yard.pod("a")
+            await yard.bound("a")
+
+    monkeypatch.setattr(placing, "_decided", breaks)
+    play(story)
+    assert not faults
+
+
+def test_no_device_is_given_twice_however_late_the_watch_tells() -> None:
+    """The scheduler is told by hand: of the binding it hears nothing, and then old news."""
+
+    async def story() -> None:
+        async with LiveServer(open_server(None)) as live:
+            yard = Yard(live, Faulty(InProcess(live)))
+            relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
+            scheduler = Scheduler(yard.sender, relaxed, backoff=SOON)
+            decode = msgspec.json.Decoder(SeenPod).decode
+
+            async def seen(name: str) -> SeenPod:
+                return decode((await yard.sender.send(get(PODS, "default", name))).body)
+
+            devices = {}
+            for name in ("a", "b"):
+                await yard.pod(name, gpus=1)
+                fresh = await seen(name)
+                scheduler.changed(fresh)
+                assert await scheduler._place()
+                # Something that was written before the binding, and is told only now.
+                scheduler.changed(fresh)
+                devices[name] = (await seen(name)).metadata.annotations[DEVICES]
+            assert devices == {"a": "0", "b": "1"}
+            for name in devices:
+                scheduler.changed(await seen(name))
+            assert not scheduler._bound
+
+    play(story)
