@@ -1,0 +1,1 @@
+"""Every kind with the framework it is named after, for real: `make test-frameworks`."""

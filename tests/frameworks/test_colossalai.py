@@ -1,0 +1,128 @@
+"""ColossalAIJob with `colossalai run`: it logs in to the workers and starts torchrun there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rig.person import ROOT
+
+from frameworks.yard import Ran, Yard
+
+EXAMPLES = ROOT / "examples" / "colossalaijob"
+# They end by themselves, unless something is wrong that the test is not about.
+BOUNDED = ("--timeout", "240s")
+DEBUG = "colossalaijob/debug.yaml"
+WEIGHTS = re.compile(r"rank (\d) of 2 on colossalai-train-worker-(\d): weights ([-\d., ]+), equal")
+
+
+def the_ranks_have_learned(ran: Ran) -> None:
+    text = "\n".join(ran.lines("launcher"))
+    losses = [float(loss) for loss in re.findall(r"step \d+: loss ([\d.]+)", text)]
+    assert len(losses) == 4, ran.text
+    assert losses[-1] < losses[0] / 100, ran.text
+    learned = {(rank, worker): weights for rank, worker, weights in WEIGHTS.findall(text)}
+    assert set(learned) == {("0", "0"), ("1", "1")}, ran.text
+    (weights,) = set(learned.values())
+    true = (2, -1, 3)
+    assert [round(float(each)) for each in weights.split(",")] == list(true), ran.text
+    assert text.count(": success") == 2, ran.text
+    assert ran.code == 0, ran.text
+
+
+def two_ranks_have_summed(ran: Ran) -> None:
+    ranks = [line for line in ran.lines() if re.fullmatch(r"rank \d of 2: .*", line)]
+    assert sorted(ranks) == [f"rank {n} of 2: the sum is 1" for n in range(2)], ran.text
+    assert ran.code == 0, ran.text
+
+
+@pytest.mark.proves("colossalai", "ColossalAIJob", "immediate, a training with the booster")
+def test_two_workers_train_one_model(yard: Yard) -> None:
+    the_ranks_have_learned(yard.run("colossalaijob/train.yaml"))
+
+
+@pytest.mark.proves("colossalai", "ColossalAIJob", "immediate, both shapes; no root")
+def test_both_shapes_of_the_kind(ordinary_yard: Yard) -> None:
+    """At once: most of the time goes by while one process of each job imports torch."""
+    other = str(EXAMPLES / "replica-specs.yaml")
+    ran = ordinary_yard.run("colossalaijob/immediate.yaml", other)
+    two_ranks_have_summed(ran)
+    four = [line for line in ran.lines() if re.fullmatch(r"rank \d of 4: .*", line)]
+    assert sorted(four) == [f"rank {n} of 4: the sum is 6" for n in range(4)], ran.text
+
+
+@pytest.mark.parametrize(
+    ("fault", "sign"),
+    [
+        pytest.param(
+            {"replace": {"colossalai-allreduce-worker-1.colossalai-allreduce\n": ""}},
+            "rank 0 of 1 has the sum 0.0",
+            id="a worker is not in the host file",
+        ),
+        pytest.param(
+            {"env": {"JOBYARD_SSHD": "/nowhere/sshd"}},
+            "there is no sshd at /nowhere/sshd",
+            id="workers can't be called",
+        ),
+    ],
+)
+def test_a_launch_with_a_fault_is_noticed(
+    yard: Yard, fault: dict[str, dict[str, str]], sign: str
+) -> None:
+    ran = yard.run("colossalaijob/immediate.yaml", *BOUNDED, broken=fault)
+    with pytest.raises(AssertionError):
+        two_ranks_have_summed(ran)
+    assert ran.code == 1, ran.text
+    assert sign in ran.text, ran.text
+
+
+@pytest.mark.proves("colossalai", "ColossalAIJob", "a killed rank")
+def test_a_killed_rank_fails_the_job_and_no_secret_is_told(yard: Yard) -> None:
+    ran = yard.run("colossalaijob/failure.yaml", *BOUNDED)
+    assert ran.code == 1, ran.text
+    log = ran.lines("launcher")
+    for n in range(2):
+        assert f"rank {n} has a token of 15 characters" in log, ran.text
+        assert f"rank {n}: step 2" in log, ran.text
+        worker = f"colossalai-failure-worker-{n}.colossalai-failure"
+        assert f"{worker}: failure" in log, ran.text
+    # torchrun tells how each rank ended; what is left at the end is that of the launcher.
+    assert any(re.search(r"exitcode +: -9 ", line) for line in log), ran.text
+    assert re.search(r"^launcher +Failed +1 +0 ", ran.out, re.MULTILINE), ran.text
+    # `colossalai run` did print its environment.
+    assert 'OMP_NUM_THREADS="1"' in ran.out
+    assert "not-for-any-log" not in ran.text
+
+
+@pytest.mark.proves("colossalai", "ColossalAIJob", "debug by hand, pause")
+def test_debug_and_pause(yard: Yard) -> None:
+    with yard.engine():
+        yard.apply("colossalaijob/pause.yaml")
+        yard.said("wait", "caj/colossalai-pause", "--for", "paused", seconds=90)
+        yard.said("resume", "caj/colossalai-pause")
+
+        yard.apply(DEBUG)
+        yard.said("wait", "caj/colossalai-debug", "--for", "running", seconds=90)
+        listed = (
+            "exec",
+            "caj/colossalai-debug",
+            "launcher",
+            "--",
+            "cat",
+            "/run/jobyard/files/hosts",
+        )
+        assert yard.said(*listed).split() == [
+            f"colossalai-debug-worker-{n}.colossalai-debug" for n in range(2)
+        ]
+
+        yard.said("wait", "caj/colossalai-pause", "--timeout", "180s", seconds=210)
+        log = yard.said("logs", "caj/colossalai-pause")
+        ranks = sorted(re.findall(r"rank \d of 2: (?:fresh|resumed)", log))
+        assert ranks == [f"rank {n} of 2: resumed" for n in range(2)], log
+
+        by_hand = yard.tried(DEBUG, "/run/jobyard/files/")
+        assert sorted(re.findall(r"rank \d of \d trains", by_hand)) == [
+            f"rank {n} of 2 trains" for n in range(2)
+        ], by_hand
+        assert by_hand.count(": success") == 2, by_hand
+        assert yard.job("caj/colossalai-debug")["status"]["phase"] == "Running"
