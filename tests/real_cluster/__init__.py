@@ -1,0 +1,1 @@
+"""Tests with a whole Kubernetes on this machine: real nodes, real pods. `make kubelet-test`."""
