@@ -1,5 +1,6 @@
 """Fixtures for all tests. Those around a real Kubernetes live in `rig`."""
 
+import compileall
 import fcntl
 import json
 import os
@@ -15,7 +16,7 @@ from rig.plane import ControlPlane
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
 
-pytest_plugins = ["rig.plugin", "simulation.plugin"]
+pytest_plugins = ["rig.plugin", "rig.engine", "simulation.plugin"]
 
 
 SEED_VARIABLE = "JOBYARD_SEED"
@@ -30,6 +31,14 @@ def pytest_configure() -> None:
     os.environ.setdefault(SEED_VARIABLE, str(random.SystemRandom().randrange(1, 2**31)))
     # What its own option --hypothesis-seed sets: its examples follow from the same seed.
     hypothesis.core.global_force_seed = int(os.environ[SEED_VARIABLE])
+    _compile_once()
+
+
+def _compile_once() -> None:
+    """Hundreds of tests start `jobyard`, some as a user who can't write bytecode here."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=2)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +18,14 @@ from manifests import ROOT
 
 from jobyard import __version__
 from jobyard.api.kinds import KINDS
+from jobyard.cli.down import stop_engine
+from jobyard.cli.events import in_order
+from jobyard.cli.lost_output import is_lost_output
 from jobyard.cli.main import COMMANDS, cli
 from jobyard.cli.printing import as_yaml
+from jobyard.cli.until import until
 from jobyard.manifest.reading import read
+from jobyard.run.homes import DataFolder
 
 JOBYARD = Path(sys.executable).parent / "jobyard"
 
@@ -124,6 +131,32 @@ def test_an_unreadable_file_does_not_hide_the_faults_of_others(tmp_path: Path) -
     assert result.exit_code == 2
     assert "b.yaml:6: spec.replicaSpecs[0].type" in result.stdout
     assert f"{tmp_path}/a.yaml:1:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("validate",), ("run",), ("render",), ("apply", "-f"), ("delete", "-f")],
+    ids=" ".join,
+)
+def test_no_name_is_not_the_current_folder(words: tuple[str, ...]) -> None:
+    # There are manifests below ROOT.
+    done = really_run(*words, "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == '"": not the name of a file\n'
+
+
+def test_a_source_without_files_does_not_hide_the_faults_of_others(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "b.yaml").write_text(VALID.replace("worker", "Worker"))
+    long_name = "x" * 300
+    result = run("validate", f"{tmp_path}/empty", "", long_name, f"{tmp_path}/b.yaml")
+    assert result.exit_code == 2
+    assert "b.yaml:6: spec.replicaSpecs[0].type" in result.stdout
+    assert result.stderr.splitlines()[:3] == [
+        f"{tmp_path}/empty: no .yaml, .yml, .json file in this folder",
+        '"": not the name of a file',
+        f"{long_name}: File name too long",
+    ]
 
 
 def test_strict_says_that_warnings_count() -> None:
@@ -232,11 +265,21 @@ def test_explain_describes_a_field() -> None:
     assert "The fewest replicas the job can work with; never changes." in told
 
 
+@pytest.mark.parametrize("index", ["[0]", "[12]", "[*]", "[]"])
+def test_explain_takes_a_path_as_findings_name_it(index: str) -> None:
+    told = run("explain", f"gj.spec.replicaSpecs{index}.template").stdout
+    plain = run("explain", "gj.spec.replicaSpecs.template").stdout
+    assert told == plain.replace("replicaSpecs.", f"replicaSpecs{index}.")
+    assert "metadata <ObjectMeta>" in told
+
+
 @pytest.mark.parametrize(
     ("what", "told"),
     [
         ("ptj.spec.elastik", "has no field elastik (did you mean elastic?)"),
         ("pytorchjob", "there is no kind pytorchjob"),
+        ("gj.spec[0].replicaSpecs", "genericjob.spec is no list; write it without [0]"),
+        ("gj.spec.replicaSpec[0]", "has no field replicaSpec (did you mean replicaSpecs?)"),
     ],
 )
 def test_explain_suggests_what_was_meant(what: str, told: str) -> None:
@@ -249,6 +292,51 @@ def test_a_command_that_is_nearly_right_is_suggested() -> None:
     result = run("validat")
     assert result.exit_code == 2
     assert "(did you mean validate?)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("a: 1", "apiVersion and kind and metadata.name"),
+        ("[1]", "apiVersion and kind and metadata.name"),
+        (VALID.replace("kind: GenericJob", ""), "kind"),
+        (VALID.replace("name: train", ""), "metadata.name"),
+    ],
+)
+def test_delete_says_what_a_file_does_not_name(text: str, missing: str) -> None:
+    result = run("delete", "-f", "-", stdin=text)
+    told = f"-:1: {missing} must be there to tell what to delete\n"
+    assert (result.exit_code, result.stderr) == (2, told)
+
+
+def test_an_engine_that_has_just_ended_isstop_engine(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    asyncio.run(stop_engine(DataFolder(tmp_path), ended.pid, 10))
+
+
+def test_an_engine_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+    """One that holds its folder and takes no notice of SIGTERM."""
+    script = (
+        "import signal, sys; from pathlib import Path; from jobyard.run import homes;"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "with homes.DataFolder(Path(sys.argv[1])) as folder:"
+        "  folder.announce(homes.Presence(1, '', '', '')); print('up', flush=True); signal.pause()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as engine:
+        assert engine.stdout is not None
+        assert engine.stdout.readline() == "up\n"
+        asyncio.run(stop_engine(DataFolder(tmp_path), engine.pid, 0.1))
+        assert engine.wait(10) == -signal.SIGKILL
+    assert not DataFolder(tmp_path).is_in_use
+
+
+def test_what_is_looked_for_is_found_or_given_up() -> None:
+    looks = iter([None, None, "found"])
+    assert asyncio.run(until(lambda: next(looks), 10)) == "found"
+    assert asyncio.run(until(lambda: None, 0.1)) is None
 
 
 def test_crds_prints_what_kubectl_can_apply() -> None:
@@ -268,10 +356,73 @@ def test_render_shows_services_and_names_the_pods() -> None:
     )
 
 
+def test_render_shows_the_pods_of_a_beam_job() -> None:
+    result = run("render", str(ROOT / "examples/beamjob/flink.yaml"))
+    assert "kind: Pod\n" in result.stdout
+    assert "not shown" not in run("render", "--help").output
+
+
 def test_render_refuses_what_validate_refuses() -> None:
     result = run("render", "-", stdin=VALID.replace("worker", "Worker"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert "-:6: spec.replicaSpecs[0].type:" in result.stderr
+
+
+def test_render_says_that_there_is_no_job() -> None:
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: data}\n"
+    result = run("render", "-", stdin=config)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "-: there is no job in it, so there is nothing to show\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        # As Kubernetes reads it: what doesn't fit into 64 bits becomes a float.
+        ("99999999999999999999", "is 100000000000000000000; must be at most 5000"),
+        ("-99999999999999999999", "is -100000000000000000000; must be at least 1"),
+        ("1e+20", "is 100000000000000000000; must be at most 5000"),
+        ("1.5", "is 1.5; must be a whole number"),
+    ],
+)
+def test_a_number_that_is_not_taken_for_a_whole_one_is_named(number: str, told: str) -> None:
+    text = THREE_FAULTS.replace("replicas: 0", f"replicas: {number}")
+    assert told in run("validate", "-", stdin=text).output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("wait", "train", "--for", "condition="), "condition= names no condition"),
+        (("wait", "train", "--for", "condition==False"), "condition==False names no condition"),
+        (("scale", "train", "0"), "0 is not in the range 1<=x<=5000"),
+        (("scale", "train", "99999999999999999999"), "is not in the range 1<=x<=5000"),
+    ],
+)
+def test_what_nobody_can_have_is_not_asked_for(words: tuple[str, ...], told: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+
+
+def test_events_of_one_second_are_in_the_order_they_were_written() -> None:
+    def event(reason: str, moment: str, version: str) -> dict[str, Any]:
+        return {
+            "reason": reason,
+            "lastTimestamp": f"2024-05-01T10:00:{moment}Z",
+            "metadata": {"resourceVersion": version},
+        }
+
+    events = [
+        event("fourth", "02", "3"),
+        event("third", "01", "100"),
+        event("second", "01", "99"),
+        # Versions are any text, by their contract; the moment is then all there is.
+        event("first", "00.5", "b"),
+        event("zeroth", "00.25", "a"),
+    ]
+    told = [each["reason"] for each in in_order(events)]
+    assert told == ["zeroth", "first", "second", "third", "fourth"]
 
 
 def test_version_imports_nothing_heavy() -> None:
@@ -287,12 +438,16 @@ def test_version_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines() == [f"jobyard {__version__}", "[]"]
 
 
+# `controller` logs what it does, the others hand over to another program or to a shell.
+ACTS = {"controller", "exec", "shell", "completion"}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_examples_of_its_options(name: str) -> None:
     result = run(name, "--help")
     assert result.exit_code == 0
-    # What prints something prints it as JSON too; the controller prints nothing.
-    assert ("-o, --output" in result.stdout) == (name != "controller")
+    # What tells of objects tells it as JSON too.
+    assert ("-o, --output" in result.stdout) == (name not in ACTS)
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
@@ -300,6 +455,42 @@ def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
         f"{JOBYARD} crds | head -n 1", shell=True, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("apiVersion: apiextensions.k8s.io/v1\n", "")
+
+
+def test_a_full_disk_is_no_fault_of_jobyard() -> None:
+    done = subprocess.run(
+        f"{JOBYARD} crds > /dev/full", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr == "Error: the output can't be written: No space left on device\n"
+
+
+PIPE, FULL = BrokenPipeError(32, "Broken pipe"), OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("problem", "is_lost", "told"),
+    [
+        pytest.param(PIPE, True, "", id="a reader that has left"),
+        pytest.param(
+            ExceptionGroup("", [PIPE, ExceptionGroup("", [PIPE])]), True, "", id="told by many"
+        ),
+        pytest.param(ExceptionGroup("", [PIPE, KeyError()]), False, "", id="and a fault"),
+        pytest.param(
+            ExceptionGroup("", [FULL]),
+            True,
+            "Error: the output can't be written: No space left on device\n",
+            id="a full disk",
+        ),
+        pytest.param(OSError(28, "", "state.json"), False, "", id="a file, not the output"),
+        pytest.param(ValueError("x"), False, "", id="a fault"),
+    ],
+)
+def test_what_is_lost_output(
+    problem: Exception, is_lost: bool, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert is_lost_output(problem) == is_lost
+    assert capfd.readouterr().err == told
 
 
 @given(

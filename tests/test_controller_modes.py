@@ -7,6 +7,7 @@ come and go, conditions and events as a user finds them. Nodes are played by a f
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,10 @@ from controller_stage import Json, Stage, Staging, condition
 from manifests import ROOT
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
+from test_controller_stories import are_as_resumed
 
 from jobyard.api.status import (
     MESSAGE_LENGTH_MAX,
-    REPLICAS_MAX,
-    ContainerState,
-    ContainerStatus,
-    Failure,
-    JobStatus,
-    Phase,
-    ReplicaPhase,
-    ReplicaStatus,
-    TaskStatus,
 )
 from jobyard.api.taskset_status import (
     TASKSET_REPLICAS_MAX,
@@ -40,8 +33,6 @@ from jobyard.api.taskset_status import (
     TaskSetStatus,
     TerminatedInfo,
 )
-from jobyard.plan.description import Role
-from jobyard.plan.rows import aggregate_of, fitting
 from jobyard.plan.taskset.rows import fitted
 
 API_VERSION = "batch.tensorstack.dev/v1beta1"
@@ -100,6 +91,16 @@ def mpi(name: str, **spec: Any) -> Json:
     return job("MPIJob", name, worker=workers, **spec)
 
 
+def colossalai(name: str, **spec: Any) -> Json:
+    workers = {"replicas": 2, "command": ["train.py"], "template": template("worker")}
+    return job("ColossalAIJob", name, launcher={"image": IMAGE}, worker=workers, **spec)
+
+
+def taskset(name: str) -> Json:
+    role = {"name": "worker", "replicas": 3, "template": template()}
+    return {**job("TaskSet", name, roles=[role]), "apiVersion": OCTOPUS}
+
+
 def main_of(stage: Stage, name: str, pod: str) -> Json:
     container: Json = stage.pods(name)[f"{name}-{pod}"]["spec"]["containers"][0]
     return container
@@ -114,54 +115,36 @@ def started_with(stage: Stage, name: str, pod: str) -> list[str]:
 # Pause
 
 
-# The folder of the example, its pods once resumed, and how command lines of some of them end.
-RESUMED: list[tuple[str, tuple[str, ...], dict[str, list[str]]]] = [
-    ("genericjob", ("loader-0", "trainer-0", "trainer-1"), {"trainer-1": ["resumed"]}),
-    ("mpijob", ("launcher", "worker-0", "worker-1"), {"launcher": ["echo", "resumed"]}),
-    (
-        "colossalaijob",
-        ("launcher", "worker-0", "worker-1"),
-        {"launcher": ["train.py", "resumed"]},
-    ),
-    (
-        "deepspeedjob",
-        ("worker-0", "worker-1"),
-        {"worker-0": ["/program/train.py", "resumed"]},
-    ),
-    ("pytorchtrainingjob", ("worker-0", "worker-1"), {"worker-1": ["resumed"]}),
-    ("tensorflowtrainingjob", ("worker-0", "worker-1"), {}),
-    (
-        "xgboosttrainingjob",
-        ("master-0", "worker-0"),
-        {"master-0": ["resumed from the model"], "worker-0": ["resumed"]},
-    ),
+# The folder of the example, and its pods once resumed.
+RESUMED: list[tuple[str, tuple[str, ...]]] = [
+    ("genericjob", ("loader-0", "trainer-0", "trainer-1")),
+    ("mpijob", ("launcher", "worker-0", "worker-1")),
+    ("colossalaijob", ("launcher", "worker-0", "worker-1")),
+    ("deepspeedjob", ("worker-0", "worker-1")),
+    ("pytorchtrainingjob", ("worker-0", "worker-1")),
+    ("tensorflowtrainingjob", ("worker-0", "worker-1")),
+    ("xgboosttrainingjob", ("master-0", "worker-0")),
 ]
 
 
 def test_jobs_made_paused_start_with_their_resume_specs(staging: Staging) -> None:
     async def act(stage: Stage) -> None:
-        names = await stage.apply(*(example(f"{path}/pause") for path, _, _ in RESUMED))
-        for name, (_, pods, _) in zip(names, RESUMED, strict=True):
+        names = await stage.apply(*(example(f"{path}/pause") for path, _ in RESUMED))
+        for name, (_, pods) in zip(names, RESUMED, strict=True):
             paused = await stage.until_phase(name, "Paused")
             assert condition(paused, "Paused")["status"] == "True"
             assert paused["aggregate"]["deleted"] == paused["replicas"] == len(pods)
             assert not stage.pods(name)
-        for name, (_, pods, ends_with) in zip(names, RESUMED, strict=True):
+        for name, (kind, pods) in zip(names, RESUMED, strict=True):
             await stage.pause(name, enabled=False)
             await stage.until_pods(name, *pods)
             running = await stage.until_running(name, len(pods))
             assert "Resuming" in {status["phase"] for status in stage.statuses(name)}
             assert condition(running, "Paused")["status"] == "False"
-            for pod, words in ends_with.items():
-                assert started_with(stage, name, pod)[-len(words) :] == words
             await stage.until_told(name, "Paused", "pause 1")
             await stage.until_told(name, "Resuming", "pause 1")
-        assert "resumed as" in started_with(stage, "tf-pause", "worker-1")[2]
-        # What the resumeSpecs don't speak of is as ever.
-        assert (
-            "initContainers" not in stage.pods("generic-pause")["generic-pause-trainer-0"]["spec"]
-        )
-        assert "as always" in started_with(stage, "generic-pause", "loader-0")[-1]
+            # To the last word like those of a job that ran before its pause.
+            are_as_resumed(stage, name, kind)
 
     staging.play(act)
 
@@ -437,10 +420,11 @@ def test_an_evicted_replica_is_made_anew_uncounted(staging: Staging) -> None:
     staging.play(act)
 
 
-def test_an_evicted_mpi_worker_remakes_the_gang(staging: Staging) -> None:
+@pytest.mark.parametrize("make", [mpi, colossalai], ids=["MPIJob", "ColossalAIJob"])
+def test_an_evicted_worker_remakes_the_gang(make: Callable[[str], Json], staging: Staging) -> None:
     async def act(stage: Stage) -> None:
         name = "gang"
-        await stage.apply(mpi(name))
+        await stage.apply(make(name))
         await stage.until_running(name, 3)
         old = set(stage.uids(name).values())
         await stage.kubelet.evict(f"{name}-worker-1")
@@ -473,7 +457,23 @@ def stranger(kind: str, name: str) -> Json:
             made["stringData"] = {"mine": "yes"}
         case "ConfigMap":
             made["data"] = {"mine": "yes"}
+        case "PodGroup":
+            made |= {"apiVersion": "scheduler.tensorstack.dev/v1beta1"}
+            made["spec"] = {"queue": "mine", "minMember": 1}
     return made
+
+
+def is_untouched(stage: Stage, found: Json) -> bool:
+    """A stranger's object is to the last word as it was made; but for its pod's life."""
+    now = stage.all_of(found["kind"])[found["metadata"]["name"]]
+    parts = ("data", "spec") if found["kind"] != "Pod" else ()
+    fields = ("uid", "labels", "annotations", "ownerReferences", "deletionTimestamp")
+    return all(now.get(part) == found.get(part) for part in parts) and all(
+        now["metadata"].get(field) == found["metadata"].get(field) for field in fields
+    )
+
+
+QUEUED = {"t9kScheduler": {"queue": "default", "priority": 50}}
 
 
 @pytest.mark.parametrize(
@@ -484,8 +484,9 @@ def stranger(kind: str, name: str) -> Json:
         ("Service", "wanting-worker-2", generic("wanting", 3, service={"ports": [{"port": 80}]})),
         ("Secret", "wanting-ssh", mpi("wanting")),
         ("ConfigMap", "wanting-launch", mpi("wanting")),
+        ("PodGroup", "wanting", pytorch("wanting", 3, scheduler=QUEUED)),
     ],
-    ids=["a pod", "the job's service", "a replica's service", "the keys", "the scripts"],
+    ids=["a pod", "the job's service", "a replica's service", "the keys", "the scripts", "a gang"],
 )
 def test_a_strangers_object_is_left_alone(
     kind: str, taken: str, manifest: Json, staging: Staging
@@ -504,13 +505,67 @@ def test_a_strangers_object_is_left_alone(
 
         await stage.until("a condition says so", is_said)
         assert stage.status(name)["phase"] == "Pending"
-        assert stage.all_of(kind)[taken]["metadata"]["uid"] == found["metadata"]["uid"]
-        assert stage.all_of(kind)[taken].get("data") == found.get("data")
-        assert "ownerReferences" not in stage.all_of(kind)[taken]["metadata"]
+        assert is_untouched(stage, found)
         await stage.remove(kind, taken)
         await stage.until_running(name, 3)
         assert condition(stage.status(name), "Initialized")["status"] == "True"
         assert stage.children(kind, name)[taken]["metadata"]["uid"] != found["metadata"]["uid"]
+
+    staging.play(act)
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken"), [("ConfigMap", "c-wanting-0"), ("Pod", "wanting-worker-0-0-1")]
+)
+def test_a_strangers_object_is_left_alone_by_a_taskset(
+    kind: str, taken: str, staging: Staging
+) -> None:
+    async def act(stage: Stage) -> None:
+        name = "wanting"
+        found = await stage.make(kind, stranger(kind, taken))
+        await stage.apply(taskset(name))
+        told = await stage.until_told(name, "NameTaken", f"/{taken} is there already")
+        assert told.type == "Warning"
+        said = f"{kind} {stage.namespace}/{taken}"
+        assert said in told.message
+        # A TaskSet has no conditions: its phase's message says so.
+        await stage.until("it says so", lambda: said in json.dumps(stage.status(name)))
+        assert is_untouched(stage, found)
+        assert len(stage.pods(name)) < 3
+        await stage.remove(kind, taken)
+        await stage.until(
+            "all three run",
+            lambda: (
+                stage.status(name).get("phaseMessage")
+                == "3 of 3 replicas running, 0 succeeded, 0 failed."
+            ),
+        )
+        assert stage.children(kind, name)[taken]["metadata"]["uid"] != found["metadata"]["uid"]
+
+    staging.play(act)
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Service"])
+def test_a_strangers_object_keeps_a_tensorboard_but_not_its_job(
+    kind: str, staging: Staging
+) -> None:
+    async def act(stage: Stage) -> None:
+        name, taken = "wanting", "wanting-tensorboard"
+        found = await stage.make(kind, stranger(kind, taken))
+        board = {"image": IMAGE, "trainingLogFilesets": ["t9k://pvc/logs/run"]}
+        await stage.apply(pytorch(name, tensorboardSpec=board))
+        await stage.until_running(name, 2)
+        told = await stage.until_told(name, "NameTaken", f"/{taken} is there already")
+        assert told.type == "Warning"
+        said = await stage.until_condition(name, "Running", "True", "NameTaken")
+        assert f"{kind} {stage.namespace}/{taken}" in said["message"]
+        note = stage.status(name)["tensorboard"]["note"]
+        assert f"{kind} {stage.namespace}/{taken}" in note
+        assert is_untouched(stage, found)
+        await stage.remove(kind, taken)
+        await stage.until("it is ready", lambda: stage.status(name)["tensorboard"]["ready"])
+        assert stage.children(kind, name)[taken]["metadata"]["uid"] != found["metadata"]["uid"]
+        await stage.until_condition(name, "Running", "True", "-")
 
     staging.play(act)
 
@@ -631,44 +686,7 @@ def test_deleting_a_job_deletes_all_of_it(staging: Staging, controllers: Control
     staging.play(act)
 
 
-# The largest status
-
-
-def worst_row(rank: int, words: str) -> ReplicaStatus:
-    return ReplicaStatus(
-        name=f"{'n' * 52}-worker-{rank:04}",
-        uid="00000000-0000-0000-0000-000000000000",
-        phase=ReplicaPhase.SUCCEEDED,
-        containers=tuple(
-            ContainerStatus(
-                name=f"{'c' * 60}{n:03}",
-                state=ContainerState.TERMINATED,
-                exit_code=255,
-                reason="ContainerCannotRun",
-            )
-            for n in range(CONTAINERS)
-        ),
-        attempt=NUMBER,
-        restart_count=NUMBER,
-        failures_in_a_row=NUMBER,
-        last_failure=Failure(
-            attempt=NUMBER, exit_code=255, reason="R" * 128, message=words, time=MOMENT
-        ),
-    )
-
-
-def worst_status(replicas: int, words: str) -> JobStatus:
-    """What the plan makes of a job that all went wrong in, at the greatest length."""
-    roles = [Role(type="worker", replicas=replicas, template={}, place=(), main_container="c" * 63)]
-    all_rows = tuple(worst_row(rank, words) for rank in range(replicas))
-    tasks = fitting((TaskStatus(type="worker", status=all_rows),), roles)
-    return JobStatus(
-        phase=Phase.SUCCEEDED,
-        tasks=tasks,
-        aggregate=aggregate_of(tasks),
-        completion_time=MOMENT,
-        replicas=replicas,
-    )
+# The largest status of a TaskSet; those of other kinds are in `test_largest_status`
 
 
 def worst_task_row(rank: int, words: str) -> RoleReplicaStatus:
@@ -709,28 +727,6 @@ async def stored_size(stage: Stage, plural: str, status: msgspec.Struct, folder:
     # As the server spells it: what it escapes takes room too.
     bare = await stage.api.request("GET", path.replace("largest", "smallest"))
     return len(answer.text.encode()) - len(bare.text.encode())
-
-
-@pytest.mark.parametrize(
-    ("replicas", "letters"),
-    [(REPLICAS_MAX, '"'), (1000, "<")],
-)
-def test_the_largest_status_fits(
-    replicas: int, letters: str, staging: Staging, tmp_path: Path
-) -> None:
-    async def act(stage: Stage) -> None:
-        # Paused, so that thousands of pods are not what this test waits for.
-        pause = {"pause": {"enabled": True}}
-        await stage.apply(generic("largest", replicas, runMode=pause))
-        before = await stage.until_phase("largest", "Paused")
-        assert before["aggregate"]["deleted"] == replicas
-        await stage.apply(generic("smallest", 1, runMode=pause))
-        await stage.until_phase("smallest", "Paused")
-        status = worst_status(replicas, letters * MESSAGE_LENGTH_MAX)
-        size = await stored_size(stage, "genericjobs", status, tmp_path)
-        assert 200_000 < size < STATUS_BYTES_MAX
-
-    staging.play(act)
 
 
 def test_the_largest_status_of_a_taskset_fits(staging: Staging, tmp_path: Path) -> None:

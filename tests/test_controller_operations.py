@@ -9,22 +9,22 @@ import logging
 import re
 import socket
 import sys
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
+from aiohttp import web
 from manifests import valid_manifests
 from prometheus_client.parser import text_string_to_metric_families
 from rig.plane import ControlPlane
+from waiting import run, until
 
-from jobyard.client.backoff import wait_seconds
 from jobyard.client.errors import ConnectionFailedError
 from jobyard.client.locating import cluster_of
 from jobyard.client.request import LEASES, Answer, Request, delete, get, merge_patch
@@ -50,34 +50,11 @@ from jobyard.controller.reconciling import Next, Reconciler
 from jobyard.controller.serving import Serving, ServingError
 from jobyard.controller.world import World
 
-DEADLINE_SECONDS = 30
 SECRET = "s3cret-that-nobody-may-see"
-T = TypeVar("T")
 
 SHORT = Timing(lease_seconds=3, deadline_seconds=2, renew_seconds=0.2, retry_seconds=0.1)
 # Nothing runs out within a test.
 LONG = Timing(lease_seconds=900, deadline_seconds=800, renew_seconds=0.2, retry_seconds=0.1)
-
-
-def run(work: Awaitable[T]) -> T:
-    """Run to the end within the deadline, and leave no task behind."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            result = await work
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        return result
-
-    return asyncio.run(bounded())
-
-
-async def until(condition: Callable[[], Awaitable[T]]) -> T:
-    """Ask until the answer is true; the test's own deadline bounds it."""
-    while True:
-        found = await condition()
-        if found:
-            return found
-        await wait_seconds(0.02)
 
 
 # What may be done with a lease, as values
@@ -699,17 +676,35 @@ def test_the_endpoints_answer() -> None:
     run(ask())
 
 
+async def half_asked(port: int) -> asyncio.StreamWriter:
+    """A client that was answered, and never sends the rest of its request."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+    return writer
+
+
 def test_a_request_that_never_ends_does_not_hold_up_our_end() -> None:
+    """Told by who ends first, not by a clock: a server that takes no care waits for its client."""
+
     async def ask() -> None:
-        async with Serving("127.0.0.1", 0, Metrics(), lambda: True) as serving:
-            reader, writer = await asyncio.open_connection("127.0.0.1", serving.port)
-            writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf")
-            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            started = time.monotonic()
-        assert time.monotonic() - started < 6
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
+        careless = web.AppRunner(web.Application(), access_log=None)
+        await careless.setup()
+        await web.TCPSite(careless, "127.0.0.1", 0).start()
+        async with AsyncExitStack() as stack:
+            serving = Serving("127.0.0.1", 0, Metrics(), lambda: True)
+            await stack.enter_async_context(serving)
+            ports = serving.port, careless.addresses[0][1]
+            writers = [await half_asked(port) for port in ports]
+            ours = asyncio.create_task(stack.pop_all().aclose())
+        theirs = asyncio.create_task(careless.cleanup())
+        done, _ = await asyncio.wait({ours, theirs}, return_when=asyncio.FIRST_COMPLETED)
+        assert done == {ours}
+        for writer in writers:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+        await theirs
 
     run(ask())
 

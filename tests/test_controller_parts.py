@@ -75,6 +75,18 @@ def test_an_old_event_does_not_undo_a_newer_answer() -> None:
     assert thing.version == "15"
 
 
+def test_whoever_has_lost_a_name_to_another_hears_of_it() -> None:
+    """Also if a list tells of both at once: of the one that had it no event will come."""
+    told: list[str] = []
+    shelf = Shelf[Thing](lambda thing: told.append(thing.job_uid))
+    shelf.replaced([Thing("a", "5", uid="old", job_uid="mine")], "10")
+    told.clear()
+    shelf.replaced([Thing("a", "12", uid="new", job_uid="theirs")], "20")
+    assert told == ["mine", "theirs"]
+    assert not shelf.of_job("mine")
+    assert [thing.uid for thing in shelf.of_job("theirs")] == ["new"]
+
+
 def test_the_end_of_an_object_spares_the_next_one_of_its_name() -> None:
     shelf = shelf_with(Thing("a", "9", uid="old"))
     shelf.absorb(Thing("a", "15", uid="new"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from rig.plane import ControlPlane, write_private
 from rig.pod_life import Life
 
 from jobyard.api.kinds import KINDS
+from jobyard.client.backoff import wait_seconds
 from jobyard.controller.world import JOB_KINDS
 from jobyard.install.bundle import bundle
 from jobyard.install.rbac import CLUSTER, OWN_NAMESPACE, granted, without
@@ -165,9 +166,7 @@ async def pod_running(api: ApiCaller, namespace: str, name: str) -> None:
 
 async def a_moment() -> None:
     """A log file tells nobody that it has grown, so it is read now and then."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS):
-            await asyncio.Event().wait()
+    await wait_seconds(LOOK_SECONDS)
 
 
 async def gone(api: ApiCaller, path: str) -> None:
@@ -175,7 +174,10 @@ async def gone(api: ApiCaller, path: str) -> None:
     listed = await api.request("GET", path)
     if not any(each["metadata"]["name"].startswith("any-") for each in listed.body["items"]):
         return
-    async with aclosing(api.watch(path, deadline_seconds=DEADLINE_SECONDS)) as events:
+    # From there on: it may go before the watch has begun.
+    since = {"resourceVersion": listed.body["metadata"]["resourceVersion"]}
+    watch = api.watch(path, query=since, deadline_seconds=DEADLINE_SECONDS)
+    async with aclosing(watch) as events:
         async for event in events:
             name = event["object"]["metadata"]["name"]
             if event["type"] == "DELETED" and name.startswith("any-"):

@@ -70,11 +70,11 @@ def test_the_pins_come_from_go_mod() -> None:
 @pytest.mark.parametrize(
     ("variables", "root"),
     [
-        pytest.param({"JOBYARD_CACHE": "/c", "XDG_CACHE_HOME": "/x"}, "/c/kube", id="our own"),
-        pytest.param({"XDG_CACHE_HOME": "/x"}, "/x/jobyard/kube", id="XDG's"),
+        pytest.param({"JOBYARD_CACHE": "/c", "XDG_CACHE_HOME": "/x"}, "/c", id="our own"),
+        pytest.param({"XDG_CACHE_HOME": "/x"}, "/x/jobyard", id="XDG's"),
         pytest.param(
             {"JOBYARD_CACHE": "", "XDG_CACHE_HOME": ""},
-            str(Path.home() / ".cache/jobyard/kube"),
+            str(Path.home() / ".cache/jobyard"),
             id="empty counts as unset",
         ),
     ],
@@ -159,6 +159,20 @@ def test_a_complete_cache_is_used_in_silence(
     executable(tmp_path / "bin/setup-envtest", "#!/bin/sh\necho must not be asked >&2; exit 1\n")
     assert get_kube.obtain(environment(tmp_path), PINS) == cache
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_commands_of_a_node_are_built_when_asked_for_and_only_they(tmp_path: Path) -> None:
+    go_that_builds(tmp_path / "bin")
+    # No assets have them.
+    assets = folder_with(tmp_path / "assets", *ENVTEST)
+    variables = environment(tmp_path, KUBEBUILDER_ASSETS=str(assets))
+    found = get_kube.obtain_node(variables, PINS)
+    assert found == get_kube.obtain_node(variables, PINS)
+    assert sorted(path.name for path in found.iterdir()) == ["kube-proxy", "kubelet"]
+    assert (tmp_path / "bin/built").read_text().split() == [
+        "k8s.io/kubernetes/cmd/kubelet",
+        "k8s.io/kubernetes/cmd/kube-proxy",
+    ]
 
 
 def test_setup_envtest_comes_before_a_build(tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""Following a job's logs to their end: what is waited for when the job is over, and what isn't."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import msgspec
+
+from jobyard.cli.live.log_lines import Line, LogFollower, Wanted
+from jobyard.client.errors import ClientError
+from jobyard.client.request import Answer, Request
+
+WANTED = Wanted(kind="MPIJob", namespace="default", name="walk", uid="uid-of-walk")
+FOR_EVER_SECONDS = 1000.0
+TEST_SECONDS = 30.0
+
+
+def pod(name: str, state: str, job_uid: str = WANTED.uid) -> dict[str, Any]:
+    owners = [{"uid": job_uid, "controller": True}]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-of-{name}",
+            "ownerReferences": owners,
+        },
+        "spec": {"containers": [{"name": "main"}]},
+        "status": {"containerStatuses": [{"name": "main", "state": {state: {}}}]},
+    }
+
+
+class Server:
+    """Answers as an API server does; the logs of pods go on until the test ends them."""
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self.pods = pods
+        self.ends = {each["metadata"]["name"]: asyncio.Event() for each in pods}
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.answers.set()
+
+    async def send(self, request: Request) -> Answer:
+        assert request.path.endswith("/pods"), request
+        self.asked.set()
+        await self.answers.wait()
+        listed = {"metadata": {"resourceVersion": "1"}, "items": self.pods}
+        return Answer(200, msgspec.json.encode(listed))
+
+    async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
+        await asyncio.Event().wait()
+        yield b"never"
+
+    async def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
+        yield b"first\n"
+        await self.ends[request.path.split("/")[-2]].wait()
+        yield b"last\n"
+
+
+def untroubled(problem: ClientError, failures: int) -> None:
+    raise AssertionError(f"{problem} after {failures}")
+
+
+async def drained(server: Server, running: tuple[str, ...], ending: str) -> list[str]:
+    """What was shown when `drained` returned, after the log of `ending` had ended meanwhile."""
+    shown: list[str] = []
+    begun = asyncio.Event()
+
+    def show(line: Line) -> None:
+        shown.append(f"{line.replica} {line.text.decode()}")
+        if len(shown) == len(server.pods):
+            begun.set()
+
+    follower = LogFollower(server, WANTED, show, lambda _pod: None, untroubled)
+    task = asyncio.ensure_future(follower.run())
+    async with asyncio.timeout(TEST_SECONDS):
+        await begun.wait()
+        draining = asyncio.ensure_future(follower.drained(FOR_EVER_SECONDS, running))
+        server.ends[ending].set()
+        await draining
+    task.cancel()
+    await asyncio.wait((task,))
+    return shown
+
+
+def test_a_pod_that_outlives_its_job_is_not_waited_for() -> None:
+    async def talk() -> list[str]:
+        server = Server(pod("launcher", "terminated"), pod("worker-0", "running"))
+        return await drained(server, ("worker-0",), ending="launcher")
+
+    assert sorted(asyncio.run(talk())) == ["launcher first", "launcher last", "worker-0 first"]
+
+
+def test_an_end_of_which_the_job_knows_first_is_waited_for() -> None:
+    """The watch still has the launcher as running; the job's status has it as ended."""
+
+    async def talk() -> list[str]:
+        server = Server(pod("launcher", "running"), pod("worker-0", "running"))
+        return await drained(server, ("worker-0",), ending="launcher")
+
+    assert "launcher last" in asyncio.run(talk())
+
+
+def test_an_end_of_which_the_pod_knows_first_is_waited_for() -> None:
+    async def talk() -> list[str]:
+        server = Server(pod("launcher", "terminated"), pod("worker-0", "terminated"))
+        server.ends["launcher"].set()
+        return await drained(server, ("worker-0",), ending="worker-0")
+
+    assert "worker-0 last" in asyncio.run(talk())
+
+
+async def ended_job(server: Server, meanwhile: Callable[[], None]) -> list[str]:
+    """What was shown of a job whose end is known before anything of its pods is."""
+    shown: list[str] = []
+    follower = LogFollower(
+        server, WANTED, lambda line: shown.append(line.text.decode()), lambda _pod: None, untroubled
+    )
+    async with asyncio.timeout(TEST_SECONDS), asyncio.TaskGroup() as group:
+        running = group.create_task(follower.run())
+        draining = group.create_task(follower.drained(FOR_EVER_SECONDS))
+        await server.asked.wait()
+        meanwhile()
+        await draining
+        running.cancel()
+    return shown
+
+
+def test_logs_are_read_also_if_the_jobs_end_is_known_before_its_pods() -> None:
+    async def talk() -> list[str]:
+        server = Server(pod("launcher", "terminated"))
+        server.ends["launcher"].set()
+        server.answers.clear()
+        return await ended_job(server, server.answers.set)
+
+    assert asyncio.run(talk()) == ["first", "last"]
+
+
+def test_a_pod_that_the_watch_has_not_told_of_is_looked_for_at_the_end() -> None:
+    """The first list came before the pod ran; the watch is late."""
+
+    class Late(Server):
+        lists = 0
+
+        async def send(self, request: Request) -> Answer:
+            self.lists += 1
+            if self.lists == 1:
+                self.asked.set()
+                return Answer(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
+            return await super().send(request)
+
+    async def talk() -> list[str]:
+        server = Late(pod("launcher", "terminated"))
+        server.ends["launcher"].set()
+        return await ended_job(server, lambda: None)
+
+    assert asyncio.run(talk()) == ["first", "last"]
+
+
+def test_the_first_list_is_waited_for_also_if_there_is_no_second() -> None:
+    class Busy(Server):
+        lists = 0
+
+        async def send(self, request: Request) -> Answer:
+            self.lists += 1
+            return await super().send(request) if self.lists == 1 else Answer(503, b"busy")
+
+    async def talk() -> list[str]:
+        server = Busy(pod("launcher", "terminated"))
+        server.ends["launcher"].set()
+        server.answers.clear()
+        return await ended_job(server, server.answers.set)
+
+    assert asyncio.run(talk()) == ["first", "last"]
+
+
+def test_pods_of_an_earlier_job_of_the_same_name_are_not_read() -> None:
+    async def talk() -> list[str]:
+        earlier = pod("launcher", "terminated", job_uid="uid-of-an-earlier-walk")
+        return await ended_job(Server(earlier), lambda: None)
+
+    assert asyncio.run(talk()) == []

@@ -1,0 +1,251 @@
+"""`jobyard run` on this machine, as root and as an ordinary user: ends, signals, what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig.person import Person, person
+
+from jobyard.cli.until import until
+
+IS_ROOT = os.geteuid() == 0
+
+JOB = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {{name: {name}}}
+spec:
+  replicaSpecs:
+  - type: worker
+    replicas: 2
+    template:
+      spec:
+        terminationGracePeriodSeconds: 5
+        containers:
+        - name: main
+          image: busybox
+          command: [sh, -c, {script}]
+          env: [{{name: JOBYARD_TEST_MARK, value: "{mark}"}}]
+"""
+
+
+@pytest.fixture(params=["as whoever runs the tests", "as an ordinary user"])
+def somebody(request: pytest.FixtureRequest) -> Iterator[Person]:
+    is_ordinary = request.param == "as an ordinary user"
+    if is_ordinary and not IS_ROOT:
+        pytest.skip("only root can become somebody else")
+    with person(is_ordinary=is_ordinary) as who:
+        yield who
+
+
+def job(who: Person, script: str, name: str = "job") -> str:
+    text = JOB.format(name=name, script=json.dumps(script), mark=who.mark)
+    return str(who.write(f"{name}.yaml", text))
+
+
+def nothing_is_left(who: Person) -> None:
+    assert who.processes() == {}
+    runs = who.home / "jobyard" / "runs"
+    assert not runs.is_dir() or not list(runs.iterdir())
+
+
+def test_success_is_0_and_logs_have_the_names_of_replicas(somebody: Person) -> None:
+    done = somebody.run("run", job(somebody, "echo hello from $HOSTNAME"))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "worker-0 | hello from job-worker-0" in lines
+    assert "worker-1 | hello from job-worker-1" in lines
+    assert any(line.startswith("GenericJob/job succeeded") for line in lines)
+    nothing_is_left(somebody)
+
+
+def test_failure_is_1_and_tells_why(somebody: Person) -> None:
+    done = somebody.run("run", job(somebody, "echo I give up; exit 3"))
+    assert done.returncode == 1, done.stderr
+    # Whichever was first; the other may have been stopped before its end.
+    rule = re.search(r'The job is failed with rule: { "worker": \[([01])\] }', done.stdout)
+    assert rule is not None, done.stdout
+    row = rf"^worker-{rule[1]}   Failed +3      0          I give up$"
+    assert re.search(row, done.stdout, re.MULTILINE), done.stdout
+    nothing_is_left(somebody)
+
+
+def test_a_bad_file_is_2_and_nothing_runs(somebody: Person) -> None:
+    path = job(somebody, "true")
+    Path(path).write_text(Path(path).read_text().replace("replicas: 2", "replicas: two"))
+    done = somebody.run("run", path)
+    assert done.returncode == 2
+    assert f"{path}:8: spec.replicaSpecs[0].replicas:" in done.stderr
+    assert somebody.run("run", "/there/is/no/such.yaml").returncode == 2
+    assert somebody.run("run", path, "--no-such-option").returncode == 2
+    nothing_is_left(somebody)
+
+
+def test_a_timeout_is_124_and_pods_may_say_goodbye(somebody: Person) -> None:
+    script = 'trap "echo goodbye; exit 0" TERM; echo up; sleep 1000 & wait'
+    # Long enough for both to set their traps on a machine that is busy with other tests.
+    done = somebody.run("run", "--timeout", "20s", job(somebody, script), seconds=120)
+    assert done.returncode == 124, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert {"worker-0 | up", "worker-1 | up"} <= set(lines), "they ran in time"
+    assert "worker-0 | goodbye" in lines
+    nothing_is_left(somebody)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_is_130_with_no_process_left(somebody: Person, number: signal.Signals) -> None:
+    # A grandchild in a session of its own would outlive anything but its PID namespace.
+    script = "setsid sleep 1000 & echo up; wait"
+    running = somebody.start("run", job(somebody, script))
+    assert running.stdout is not None
+    try:
+        seen = set()
+        for line in running.stdout:
+            seen.add(line.strip())
+            if {"worker-0 | up", "worker-1 | up"} <= seen:
+                break
+        inside = sleepers(somebody, 2)
+        spaces = {os.readlink(f"/proc/{pid}/ns/pid") for pid in inside}
+        assert len(spaces) == 2, "each replica has a PID namespace"
+        os.killpg(running.pid, number)
+        running.communicate(timeout=30)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+    assert running.returncode == 130
+    nothing_is_left(somebody)
+    assert not spaces & _pid_namespaces(), "no process is in the namespaces of the replicas"
+
+
+def sleepers(who: Person, count: int) -> list[int]:
+    """The sleeping programs, once all of them are what they are about to be."""
+
+    def found() -> list[int] | None:
+        pids = [pid for pid, words in who.processes().items() if words.strip() == "sleep 1000"]
+        return pids if len(pids) == count else None
+
+    pids = asyncio.run(until(found, 60))
+    assert pids is not None, f"{count} should sleep; there are {who.processes()}"
+    return pids
+
+
+def _pid_namespaces() -> set[str]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/ns/pid"):
+        try:
+            found.add(os.readlink(path))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_final_status_as_json(somebody: Person) -> None:
+    done = somebody.run("run", "-o", "json", job(somebody, "echo to the log; exit 4"))
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["exitCode"] == 1
+    (one,) = told["jobs"]
+    assert (one["phase"], one["name"]) == ("Failed", "job")
+    # One may have been stopped before its end.
+    assert {row["exitCode"] for row in one["replicas"]} - {None} == {4}
+    assert {row["phase"] for row in one["replicas"]} <= {"Failed", "Stopped"}
+    assert {"startedAt", "endedAt"} <= set(one), "camel case, as in the status"
+    assert "worker-0 | to the log" in done.stderr.splitlines()
+
+
+def test_quiet_shows_the_end_alone(somebody: Person) -> None:
+    done = somebody.run("run", "-q", job(somebody, "echo not shown"))
+    assert done.returncode == 0
+    assert "not shown" not in done.stdout
+    assert "succeeded" in done.stdout
+
+
+def test_a_field_is_set_on_the_command_line(somebody: Person) -> None:
+    path = job(somebody, "echo $HOSTNAME")
+    done = somebody.run("run", "--set", "spec.replicaSpecs[0].replicas=3", path)
+    assert done.returncode == 0, done.stderr
+    assert "worker-2 | job-worker-2" in done.stdout.splitlines()
+    done = somebody.run("run", "--set", "spec.replicaSpecs[4].replicas=3", path)
+    assert done.returncode == 2
+    assert "--set spec.replicaSpecs[4]: what stands there is a list of 1" in done.stderr
+
+
+def test_two_runs_at_once_do_not_meet(somebody: Person) -> None:
+    # The other replica may be up a moment later, and has its name only as long as it is there.
+    script = (
+        "[ $JOBYARD_REPLICA_RANK = 0 ] || exec sleep 1000;"
+        " echo {0}; until getent hosts {0}-worker-1; do sleep 0.1; done"
+    )
+    first_ends_it = "spec.successRules=[{worker: [0]}]"
+    running = [
+        somebody.start("run", "--set", first_ends_it, job(somebody, script.format(name), name))
+        for name in ("one", "two")
+    ]
+    for name, each in zip(("one", "two"), running, strict=True):
+        out, err = each.communicate(timeout=60)
+        assert each.returncode == 0, out + err
+        assert f"worker-0 | {name}" in out.splitlines()
+    nothing_is_left(somebody)
+
+
+def test_a_run_that_was_killed_is_cleared_away_by_the_next(somebody: Person) -> None:
+    running = somebody.start("run", job(somebody, "echo up; sleep 1000"))
+    assert running.stdout is not None
+    for line in running.stdout:
+        if line.strip() == "worker-0 | up":
+            break
+    engines = [pid for pid, words in somebody.processes().items() if " -m jobyard run" in words]
+    for pid in engines:
+        os.kill(pid, signal.SIGKILL)
+    running.wait(timeout=10)
+    running.stdout.close()
+    assert running.stderr is not None
+    running.stderr.close()
+    assert any("sleep 1000" in words for words in somebody.processes().values())
+    done = somebody.run("run", job(somebody, "echo next", "next"))
+    assert done.returncode == 0
+    nothing_is_left(somebody)
+
+
+def test_a_command_that_is_not_there_says_so(somebody: Person) -> None:
+    path = job(somebody, "true")
+    Path(path).write_text(Path(path).read_text().replace("[sh, -c,", "[no-such-program,"))
+    done = somebody.run("run", path)
+    assert done.returncode == 1
+    assert "no-such-program" in done.stdout
+    nothing_is_left(somebody)
+
+
+def test_help_names_every_exit_code() -> None:
+    with person(is_ordinary=False) as who:
+        told = who.run("run", "--help").stdout
+    for code in ("0", "1", "2", "124", "130"):
+        assert f"{code}:" in told
+
+
+def test_images_can_be_told_once_for_all(somebody: Person) -> None:
+    """A virtualenv of their own, by a variable; the command line goes first."""
+    for name in ("first", "second"):
+        bin_folder = somebody.work / name / "bin"
+        bin_folder.mkdir(parents=True)
+        (somebody.work / name / "pyvenv.cfg").touch()
+        (bin_folder / "who-am-i").write_text(f"#!/bin/sh\necho the {name} one\n")
+        (bin_folder / "who-am-i").chmod(0o755)
+    file = job(somebody, "who-am-i")
+    told = "nothing=./first 'busy*=./first'"
+    done = somebody.run("run", file, JOBYARD_IMAGES=told)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the first one") == 2
+    done = somebody.run("run", file, "--image", "busybox=./second", JOBYARD_IMAGES=told)
+    assert done.stdout.count("the second one") == 2
+    done = somebody.run("run", file, JOBYARD_IMAGES="busybox=./nowhere")
+    assert done.returncode == 2
+    assert "$JOBYARD_IMAGES: 'busybox=./nowhere': there is no folder" in done.stderr
