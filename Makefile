@@ -4,17 +4,18 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV := $(VENV)/.dev
 WORKERS ?= auto
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kube docs core-schema lint format setup clean
+.PHONY: help demo test frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup clean
 
 help: ## Show this list
 	@echo "Jobyard: distributed training and batch jobs from one YAML file."
 	@echo
 	@echo "Targets:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables:"
 	@echo "  WORKERS=2                   how many tests run at once (default: one per core)"
@@ -23,32 +24,49 @@ help: ## Show this list
 	@echo "  KUBEBUILDER_ASSETS=DIR      takes etcd, kube-apiserver and kubectl from there"
 	@echo "  JOBYARD_TEST_KUBECONFIG=F   tests against the cluster of that kubeconfig"
 
-demo: $(READY) ## Show what Jobyard does today, on the examples
+demo: $(READY) ## Check a file, and run a job of four ranks on this machine
 	@sh tools/demo.sh $(BIN)/jobyard
 
-test: $(READY) kube ## Run all tests: types, layers, docs, a real Kubernetes API server, a real sshd
+test: $(DEV) kube ## Run all tests: types, layers, docs, a real Kubernetes API server, a real sshd
 	@sh tools/system_parts.sh
 	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
-kube: $(READY) ## Get Kubernetes' own programs for the tests into a cache (built once, 10 minutes)
+frameworks: $(DEV) ## Get PyTorch, TensorFlow, Open MPI … into a cache (once, some minutes, 9 GB)
+	@$(BIN)/python tools/get_frameworks.py
+
+test-frameworks: $(DEV) frameworks ## Run every kind with the framework it is named after
+	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/frameworks
+
+kubelet-test: $(DEV) ## Run jobs as real pods: a whole Kubernetes on this machine (as root)
+	@sh tools/cluster_packages.sh
+	@PYTHONPATH=tests:tools $(BIN)/python -m real_cluster $(PYTEST_ARGS)
+
+kube: $(DEV) ## Get Kubernetes' own programs for the tests into a cache (built once, 10 minutes)
 	@$(BIN)/python tools/get_kube.py >/dev/null
 
-docs: $(READY) ## Write the generated parts of docs/ and crds/ anew
+docs: $(DEV) ## Write the generated parts of docs/ and crds/ anew
 	@$(BIN)/python tools/make_docs.py
 
-core-schema: $(READY) kube ## Take the core/v1 types anew from the real API server
+howto: $(DEV) frameworks ## Run the examples that the how-to pages show, where they have changed
+	@JOBYARD_WRITE_DOCS=$${JOBYARD_WRITE_DOCS:-1} $(BIN)/python tools/make_docs.py
+
+core-schema: $(DEV) kube ## Take the core/v1 types anew from the real API server
 	@PYTHONPATH=tests $(BIN)/python tools/core_schema.py
 
-lint: $(READY) ## Check style, types and layers, without running tests
+lint: $(DEV) ## Check style, types and layers, without running tests
 	@$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports
 
-format: $(READY) ## Format the code
+format: $(DEV) ## Format the code
 	@$(BIN)/ruff check --fix && $(BIN)/ruff format
 
-setup: $(READY) ## Make the virtualenv with all that development needs
+setup: $(DEV) ## Make the virtualenv with all that development needs
 
 $(READY): pyproject.toml tools/make_venv.sh
 	@sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+$(DEV): $(READY)
+	@sh tools/make_venv.sh $(VENV) dev
 	@touch $@
 
 clean: ## Remove the virtualenv and what tools left behind (not the Kubernetes cache)

@@ -1,9 +1,10 @@
-"""Cuts the core/v1 types that Jobyard's kinds embed out of Kubernetes' published OpenAPI.
+"""Cuts the types that Jobyard needs out of Kubernetes' published OpenAPI, into two data files.
 
-The result, `src/jobyard/schema/core_v1.json`, is data: every definition that is
-reachable from the ones in ROOTS, without descriptions, defaults and patch hints.
-`make core-schema` runs this against the real API server of the tests; a test proves
-that the file is what that API server publishes.
+`src/jobyard/schema/core_v1.json` has the core/v1 types that Jobyard's kinds embed: every
+definition that is reachable from the ones in ROOTS, without descriptions, defaults and patch
+hints. `src/jobyard/server/kubernetes.json` has the kinds that the embedded API server serves
+(`served_schemas` says which). `make core-schema` runs this against the real API server of
+the tests; a test proves that the files are what that API server publishes.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import served_schemas
 
 ROOTS = (
     "io.k8s.api.batch.v1.JobTemplateSpec",
@@ -93,17 +97,20 @@ def main() -> None:
     from rig.binaries import find_binaries
     from rig.control_plane import Parts, running
 
-    async def published() -> list[dict[str, Any]]:
+    async def published(paths: Iterable[str]) -> list[dict[str, Any]]:
         async with ApiCaller(plane) as api:
-            return [(await api.request("GET", path)).body for path in DOCUMENTS]
+            return [(await api.request("GET", path)).body for path in paths]
 
     found = find_binaries(lambda line: print(line, end="", file=sys.stderr))
     with (
         tempfile.TemporaryDirectory() as folder,
         running(found, Path(folder) / "plane", Parts(controllers=False)) as (plane, _),
     ):
-        TARGET.write_text(text(asyncio.run(published())))
-        print(f"{TARGET.name}: as published by Kubernetes {plane.version}", file=sys.stderr)
+        TARGET.write_text(text(asyncio.run(published(DOCUMENTS))))
+        served = asyncio.run(published(served_schemas.DOCUMENTS))
+        served_schemas.TARGET.write_text(served_schemas.text(served))
+        for target in (TARGET, served_schemas.TARGET):
+            print(f"{target.name}: as published by Kubernetes {plane.version}", file=sys.stderr)
 
 
 if __name__ == "__main__":

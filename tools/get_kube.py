@@ -5,6 +5,8 @@ reader's eyes goes to standard error, so `KUBE=$(python tools/get_kube.py)` work
 The order is: the folder in `KUBEBUILDER_ASSETS` (the envtest convention), our cache,
 `setup-envtest` if it is installed, and at last a build from the Go modules pinned in
 `tools/kube/`, which is also the one place that says which version we test against.
+With `--node` it prints the folder that has kubelet and kube-proxy instead: only the tests
+with real pods need those, so nobody else waits for their build.
 
 It refuses to download executables itself, and to know how the commands are run:
 that is `tests/rig/`. Standard library only, because it runs before anything is
@@ -12,17 +14,17 @@ installed.
 """
 
 import argparse
-import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from cache_folder import cache_root, locked
 
 MODULE_FOLDER = Path(__file__).resolve().parent / "kube"
 
@@ -33,6 +35,11 @@ PACKAGES: Mapping[str, str] = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+}
+# What a machine needs to be a node; built only when asked for.
+NODE_PACKAGES: Mapping[str, str] = {
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
 }
 # What envtest's archives hold; the other two are ours to add.
 ENVTEST_COMMANDS = ("etcd", "kube-apiserver", "kubectl")
@@ -81,15 +88,6 @@ def is_new_enough(go_version: str, needed: tuple[int, ...]) -> bool:
     return found is not None and numbers_of(found[1]) >= needed[: len(numbers_of(found[1]))]
 
 
-def cache_root(environment: Mapping[str, str]) -> Path:
-    """Where builds are kept; an empty variable counts as unset, as XDG wants it."""
-    if own := environment.get("JOBYARD_CACHE"):
-        return Path(own).expanduser() / "kube"
-    if shared := environment.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser() / "jobyard" / "kube"
-    return Path.home() / ".cache" / "jobyard" / "kube"
-
-
 def missing_in(folder: Path, commands: Iterable[str] = PACKAGES) -> tuple[str, ...]:
     """The commands that `folder` lacks, in our order."""
     return tuple(name for name in commands if not os.access(folder / name, os.X_OK))
@@ -110,7 +108,7 @@ def ways_out(pins: Pins) -> str:
 
 def obtain(environment: Mapping[str, str], pins: Pins) -> Path:
     """The folder that holds the commands, after whatever it takes to fill it."""
-    root = cache_root(environment)
+    root = cache_root(environment) / "kube"
     cache = root / pins.kubernetes
     if assets := environment.get("KUBEBUILDER_ASSETS"):
         folder = Path(assets).expanduser().resolve()
@@ -125,6 +123,13 @@ def obtain(environment: Mapping[str, str], pins: Pins) -> Path:
     if (fetched := ask_setup_envtest(environment, pins)) is not None:
         return completed(fetched, cache, pins, environment)
     fill(cache, tuple(PACKAGES), pins, environment)
+    return cache
+
+
+def obtain_node(environment: Mapping[str, str], pins: Pins) -> Path:
+    """The folder that holds the node's commands; envtest has none, so they are always built."""
+    cache = cache_root(environment) / "kube" / pins.kubernetes
+    fill(cache, tuple(NODE_PACKAGES), pins, environment)
     return cache
 
 
@@ -200,10 +205,18 @@ def fill(
             return
         say(
             f"building {', '.join(lacking)} {pins.kubernetes} into {cache};"
-            " all five take about 10 minutes on two cores, once"
+            " from nothing it takes about 10 minutes on two cores, once"
         )
+        packages = {**PACKAGES, **NODE_PACKAGES}
         for name in lacking:
-            build(go, name, cache, pins, environment)
+            say(f"building {name}")
+            build(
+                (go, "build", "-trimpath", "-ldflags", linker_flags(pins)),
+                packages[name],
+                MODULE_FOLDER,
+                cache / name,
+                environment,
+            )
 
 
 def find_go(environment: Mapping[str, str], pins: Pins) -> str:
@@ -240,13 +253,18 @@ def linker_flags(pins: Pins) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
-def build(go: str, name: str, cache: Path, pins: Pins, environment: Mapping[str, str]) -> None:
-    """Build one command beside its place and move it in, so that half a file is never found."""
-    say(f"building {name}")
-    part = cache / f"{name}.part"
+def build(
+    command: tuple[str, ...],
+    package: str,
+    module: Path,
+    place: Path,
+    environment: Mapping[str, str],
+) -> None:
+    """Build `package` beside its place and move it in, so that half a file is never found."""
+    part = place.with_name(f"{place.name}.part")
     done = subprocess.run(
-        [go, "build", "-trimpath", "-ldflags", linker_flags(pins), "-o", part, PACKAGES[name]],
-        cwd=MODULE_FOLDER,
+        [*command, "-o", part, package],
+        cwd=module,
         env={**environment, "CGO_ENABLED": "0", "GOWORK": "off"},
         # Hundreds of lines about downloads, which matter only when it fails.
         stdout=subprocess.PIPE,
@@ -257,31 +275,22 @@ def build(go: str, name: str, cache: Path, pins: Pins, environment: Mapping[str,
     if done.returncode != 0:
         part.unlink(missing_ok=True)
         raise UnavailableError(
-            f"go build of {PACKAGES[name]} ended with {done.returncode}:\n{done.stdout.strip()}"
+            f"go build of {package} ended with {done.returncode}:\n{done.stdout.strip()}"
         )
-    part.replace(cache / name)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock; the kernel drops it with us, however we end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another run that holds {path}")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    part.replace(place)
 
 
 def main() -> int:
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description="Print the folder that holds the Kubernetes commands, building them if need be."
-    ).parse_args()
+    )
+    parser.add_argument(
+        "--node", action="store_true", help="the folder with kubelet and kube-proxy instead"
+    )
+    asked = parser.parse_args()
     pins = pins_of((MODULE_FOLDER / "go.mod").read_text())
     try:
-        folder = obtain(os.environ, pins)
+        folder = (obtain_node if asked.node else obtain)(os.environ, pins)
     except UnavailableError as problem:
         say(f"{problem}\n{ways_out(pins)}")
         return 1

@@ -3,7 +3,8 @@
     python tools/make_docs.py            write what has changed
     python tools/make_docs.py --check    exit 1 and name what is out of date
 
-Made here: `docs/reference/`, `crds/`, `docs/images/validate.svg`, and in all other
+Made here: `docs/reference/`, `crds/`, `src/jobyard/run/crds.json`,
+the pictures of terminals in `docs/images/`, and in all other
 Markdown files the blocks below comments like `output of: jobyard explain`. The texts around
 them are written by people. `tests/test_docs.py` runs the check.
 """
@@ -15,14 +16,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from docs_pages import run_picture
 from docs_pages.cli_page import cli_page
 from docs_pages.kind_pages import crd_file, examples_by_kind, index_page, kind_page
 from docs_pages.outputs import BadMarkError, output, refreshed
 from docs_pages.picture import picture
+from docs_pages.runs import BadRunError
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
 from jobyard.cli.printing import as_yaml
+from jobyard.run.kube_batch import POD_GROUP_CRD
+from jobyard.run.own_crds import packed
+from jobyard.server.crds import crd_strategy
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python tools/make_docs.py"
@@ -37,7 +43,9 @@ def wanted() -> dict[str, str]:
     return {
         **dict(reference_files()),
         **crd_files(),
+        **packed_crds(),
         "docs/images/validate.svg": _picture(),
+        run_picture.PLACE: run_picture.run_picture(ROOT),
         **dict(_refreshed_files()),
     }
 
@@ -55,6 +63,14 @@ def crd_files() -> dict[str, str]:
     return {f"crds/{crd_file(kind)}": first_line + as_yaml(crd(kind)) for kind in KINDS}
 
 
+def packed_crds() -> dict[str, str]:
+    """What the embedded engine starts with: the CRDs as they are after admission."""
+    strategy = crd_strategy()
+    crds = [*(crd(kind) for kind in KINDS), POD_GROUP_CRD]
+    admitted = [strategy.created(each).value for each in crds]
+    return {"src/jobyard/run/crds.json": packed(admitted).decode() + "\n"}
+
+
 def markdown_files() -> list[Path]:
     """The Markdown files of the project that people write."""
     found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
@@ -67,7 +83,7 @@ def _refreshed_files() -> Iterator[tuple[str, str]]:
         name = file.relative_to(ROOT).as_posix()
         try:
             yield name, refreshed(file.read_text(), ROOT)
-        except (BadMarkError, OSError) as problem:
+        except (BadMarkError, BadRunError, OSError) as problem:
             raise BadMarkError(f"{name}: {problem}") from None
 
 

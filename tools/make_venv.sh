@@ -1,8 +1,10 @@
 #!/bin/sh
-# Makes the virtualenv that all make targets work in: sh tools/make_venv.sh DIR
+# Makes the virtualenv that all make targets work in: sh tools/make_venv.sh DIR [dev]
+# With `dev` also what development and the tests need.
 # Finds a Python of 3.11 or later; as root on Debian it installs what venv needs.
 set -eu
 venv=$1
+what=${2:-}
 
 find_python() {
     for name in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
@@ -18,7 +20,7 @@ can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 python=$(find_python)
 if [ -z "$python" ] && can_install; then
     echo "setup: installing Debian's python3" >&2
-    apt-get update -qq && apt-get install -qq -y python3 python3-venv >/dev/null
+    sh "$(dirname "$0")/apt_install.sh" python3 python3-venv
     python=$(find_python)
 fi
 if [ -z "$python" ]; then
@@ -30,16 +32,24 @@ fi
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     if can_install; then
         echo "setup: installing Debian's python3-venv" >&2
-        apt-get update -qq && apt-get install -qq -y python3-venv >/dev/null
+        sh "$(dirname "$0")/apt_install.sh" python3-venv
     else
         echo "setup: this Python has no venv module (Debian: apt-get install python3-venv)." >&2
         exit 1
     fi
 fi
 
-echo "setup: making $venv with $("$python" --version)" >&2
-"$python" -m venv "$venv"
-# Dependency groups need pip 25.1 or later.
-"$venv/bin/pip" install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-"$venv/bin/pip" install --quiet --disable-pip-version-check --editable . --group dev
+pip() { "$venv/bin/python" -m pip "$@" --quiet --disable-pip-version-check; }
+
+if [ "$what" != dev ]; then
+    echo "setup: making $venv with $("$python" --version)" >&2
+    "$python" -m venv "$venv"
+    pip install --editable .
+fi
+if [ "$what" = dev ]; then
+    echo "setup: adding what development needs" >&2
+    # Dependency groups need pip 25.1 or later.
+    pip install --upgrade 'pip>=25.1'
+    pip install --editable . --group dev
+fi
 echo "setup: ready" >&2

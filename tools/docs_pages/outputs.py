@@ -3,7 +3,8 @@
 In a Markdown file, a comment names the command whose output stands in the block below it:
 `output of: jobyard explain`, with `| head -N` behind it if the first lines are enough.
 `cat` is known too, and `file: PATH` puts in a file as it is. What kubectl prints needs a
-cluster: those blocks stay as they are unless the caller brings a kubectl, as the tests do.
+cluster: those blocks stay as they are unless the caller brings a kubectl, as the tests do. What
+`jobyard run` prints is another thing: see `docs_pages.runs`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from docs_pages.runs import ran, typed
 from jobyard.cli.main import cli
 
 _BLOCK = re.compile(
-    r"^<!-- (?P<what>output of|file): (?P<words>.+?) -->\n+"
+    r"^<!-- (?P<what>output of|file): (?P<words>.+?)"
+    r"(?P<of> of [0-9a-f]{12}(?: [0-9a-f]{12})?)? -->\n+"
     r"```(?P<language>\w+)\n(?P<content>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -41,12 +44,14 @@ def refreshed(text: str, root: Path, kubectl: Kubectl | None = None) -> str:
     def block(found: re.Match[str]) -> str:
         whole, start = found[0], found.start("content") - found.start()
         words = found["words"]
+        if words.startswith("jobyard run "):
+            return ran(found, root)
         if found["what"] == "file":
             content = (root / words).read_text()
         elif not words.startswith("kubectl "):
             content = transcript(words, root)
         elif kubectl is not None:
-            content = _typed(words, kubectl(shlex.split(words)[1:]))
+            content = typed(words, kubectl(shlex.split(words)[1:]))
         else:
             content = found["content"]
         return f"{whole[:start]}{content}```"
@@ -62,12 +67,7 @@ def transcript(command: str, root: Path) -> str:
     head = _HEAD.search(command)
     if head:
         printed = "\n".join(printed.split("\n")[: int(head[1])])
-    return _typed(command, printed)
-
-
-def _typed(command: str, printed: str) -> str:
-    lines = [line.rstrip() for line in printed.rstrip().split("\n")]
-    return "\n".join([f"$ {command}", *lines]) + "\n"
+    return typed(command, printed)
 
 
 def output(command: str, folder: Path, *, color: bool = False) -> str:

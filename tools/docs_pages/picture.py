@@ -22,7 +22,16 @@ _BAR_HEIGHT = 44
 _INDENT = "    "
 
 _SGR = re.compile(r"\x1b\[([\d;]*)m")
-_CLASSES = {"1": "b", "2": "d", "31": "r", "32": "g", "33": "y"}
+_CLASSES = {
+    "1": "b",
+    "2": "d",
+    "31": "r",
+    "32": "g",
+    "33": "y",
+    "34": "p",
+    "35": "m",
+    "36": "a",
+}
 
 _STYLE = f"""
 text {{
@@ -36,6 +45,8 @@ text {{
 .g {{ fill: #6fdd8b; }}
 .y {{ fill: #e3b341; }}
 .p {{ fill: #79c0ff; }}
+.m {{ fill: #d2a8ff; }}
+.a {{ fill: #56d4dd; }}
 .c {{ font-weight: 700; fill: #ffffff; }}
 """
 
