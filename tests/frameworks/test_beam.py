@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from frameworks.yard import Yard
+from frameworks.yard import BOUNDED, Yard
 
 FLINK = "beamjob/flink.yaml"
 SPARK = "beamjob/spark.yaml"
@@ -30,12 +30,12 @@ def conditions(job: dict[str, Any]) -> dict[str, str]:
 def run_to_the_end(yard: Yard, example: str, job: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The job while its program runs, and when it has ended."""
     yard.apply(example)
-    yard.said("wait", job, "--for", "running", "--timeout", "200s", seconds=220)
+    yard.said("wait", job, "--for", "running", "--timeout", "400s", seconds=420)
     running = yard.until(
         "the program runs",
         lambda: (found := yard.job(job))["status"]["readyReplicas"] == 4 and found,
     )
-    yard.said("wait", job, "--timeout", "200s", seconds=220)
+    yard.said("wait", job, "--timeout", "400s", seconds=420)
     return running, yard.job(job)
 
 
@@ -65,7 +65,9 @@ def test_words_are_counted_on_a_flink_that_the_job_makes(yard: Yard) -> None:
         assert_counted(said, workers)
         # cleanUpCluster is true.
         yard.until("the cluster is gone", lambda: pods(yard) == ["beam-flink-batchjob-0"])
-        assert conditions(yard.job(job)) == {"ClusterRunning": "False", "JobRunning": "False"}
+        # Its pods are gone before the status says so.
+        end = {"ClusterRunning": "False", "JobRunning": "False"}
+        yard.until("the status says so", lambda: conditions(yard.job(job)) == end)
 
 
 @pytest.mark.proves("pyspark", "BeamJob", "word count on Spark")
@@ -102,7 +104,7 @@ def master_of(address: str) -> str:
 )
 def test_a_wrong_address_is_found_out(yard: Yard, old: str, new: str, told: str) -> None:
     once = ("--set", "spec.jobTemplate.spec.backoffLimit=0")
-    ran = yard.run(FLINK, *once, "--timeout", "240s", broken={"replace": {old: new}})
+    ran = yard.run(FLINK, *once, *BOUNDED, broken={"replace": {old: new}})
     workers = tuple(f"beam-flink-flinkcluster-taskmanager-{rank}" for rank in range(2))
     with pytest.raises(AssertionError):
         assert_counted(ran.out, workers)
@@ -115,7 +117,7 @@ def test_a_flink_that_beam_has_no_runner_for_is_told_and_refused_by_beam(yard: Y
     version = ("--set", 'spec.flinkClusterTemplate.spec.flinkVersion="2.3"')
     once = ("--set", "spec.jobTemplate.spec.backoffLimit=0")
     small = ("--set", "spec.flinkClusterTemplate.spec.taskManager.replicas=1")
-    ran = yard.run(FLINK, *version, *once, *small, "--timeout", "200s")
+    ran = yard.run(FLINK, *version, *once, *small, *BOUNDED)
     assert ran.code == 1, ran.text
     told = "asks for Flink 2.3, for which Beam 2.77 has no runner: use 1.19"
     assert told in ran.text, ran.text

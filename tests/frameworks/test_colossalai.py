@@ -7,11 +7,9 @@ import re
 import pytest
 from rig.person import ROOT
 
-from frameworks.yard import Ran, Yard
+from frameworks.yard import BOUNDED, Ran, Yard
 
 EXAMPLES = ROOT / "examples" / "colossalaijob"
-# They end by themselves, unless something is wrong that the test is not about.
-BOUNDED = ("--timeout", "240s")
 DEBUG = "colossalaijob/debug.yaml"
 WEIGHTS = re.compile(r"rank (\d) of 2 on colossalai-train-worker-(\d): weights ([-\d., ]+), equal")
 

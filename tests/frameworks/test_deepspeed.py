@@ -7,11 +7,9 @@ import re
 import pytest
 from rig.person import ROOT
 
-from frameworks.yard import Ran, Yard
+from frameworks.yard import BOUNDED, Ran, Yard
 
 EXAMPLES = ROOT / "examples" / "deepspeedjob"
-# They end by themselves, unless something is wrong that the test is not about.
-BOUNDED = ("--timeout", "240s")
 DEBUG = "deepspeedjob/debug.yaml"
 # Of elastic.yaml.
 STEPS = 80

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from frameworks.yard import Ran, Yard
+from frameworks.yard import BOUNDED, Ran, Yard
 
 RING = "genericjob/ring.yaml"
 MASTER_WORKER = "genericjob/master-worker.yaml"
@@ -52,7 +52,7 @@ def test_a_wrong_host_breaks_the_ring(yard: Yard) -> None:
         "generic-ring-worker-3:7001": "generic-ring-worker-1:7001",
         "generic-ring-worker-x:7001": "generic-ring-worker-3:7001",
     }
-    ran = yard.run(RING, "--timeout", "30s", broken={"replace": swapped})
+    ran = yard.run(RING, *BOUNDED, broken={"replace": swapped})
     with pytest.raises(AssertionError, match=r"hears from worker .: not its neighbour"):
         assert_ring_holds(ran)
 
@@ -60,6 +60,4 @@ def test_a_wrong_host_breaks_the_ring(yard: Yard) -> None:
 def test_a_wrong_rank_leaves_the_work_undone(yard: Yard) -> None:
     """`$(rank)` is 0 for everybody."""
     with pytest.raises(AssertionError, match="worker 0 of 3, who is there already"):
-        assert_work_is_done(
-            yard.run(MASTER_WORKER, "--timeout", "30s", broken={"env": {"RANK": "0"}})
-        )
+        assert_work_is_done(yard.run(MASTER_WORKER, *BOUNDED, broken={"env": {"RANK": "0"}}))

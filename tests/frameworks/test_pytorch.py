@@ -18,7 +18,7 @@ import pytest
 from rig.engine import JOBS, RunningEngine
 from rig.person import ROOT
 
-from frameworks.yard import DEADLINE_SECONDS, Ran, Yard
+from frameworks.yard import BOUNDED, DEADLINE_SECONDS, Ran, Yard
 
 DDP = "pytorchtrainingjob/ddp.yaml"
 TORCHRUN = "pytorchtrainingjob/torchrun.yaml"
@@ -216,8 +216,9 @@ def test_tensorboard_serves_the_scalars_of_the_run(yard: Yard) -> None:
             r"the loss went from (\S+) to (\S+)", yard.said("logs", job, "--replica", "worker-0")
         )
         yard.until("a page", lambda: yard.job(job)["status"]["tensorboard"]["ready"])
-        losses = yard.until("50 losses", lambda: (p := served("loss")) and len(p) == 50 and p)
-        rates = served("learning%20rate")
+        # What has been read of the file is served while the rest is being read.
+        losses = yard.until("50 losses", lambda: len(p := served("loss")) == 50 and p)
+        rates = yard.until("50 rates", lambda: len(p := served("learning%20rate")) == 50 and p)
     assert [step for _, step, _ in losses] == list(range(1, 51))
     assert [losses[0][2], losses[-1][2]] == pytest.approx([float(x) for x in trained], abs=1e-6)
     assert [value for _, _, value in rates] == pytest.approx([0.2] * 25 + [0.1] * 25)
@@ -270,12 +271,14 @@ def test_torchrun_is_started_by_hand(yard: Yard) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        pytest.param({"env": {"WORLD_SIZE": "1"}}, "1 ranks, not 4", id="each is a world alone"),
+        pytest.param(
+            {"env": {"RANK": "0", "WORLD_SIZE": "1"}}, "1 ranks, not 4", id="each is a world alone"
+        ),
         pytest.param({"env": {"MASTER_ADDR": None}}, "MASTER_ADDR expected", id="no master"),
     ],
 )
 def test_a_wrong_environment_is_noticed(yard: Yard, fault: dict[str, Any], words: str) -> None:
-    ran = yard.run(DDP, "--timeout", "200s", broken=fault)
+    ran = yard.run(DDP, *BOUNDED, broken=fault)
     assert words in ran.out
     with pytest.raises(AssertionError):
         assert_ddp_trained(ran)
@@ -285,7 +288,7 @@ def test_a_wrong_meeting_point_of_torchrun_is_noticed(yard: Yard) -> None:
     """Each replica waits for the other at a place of its own."""
     right = "pytorch-torchrun-node-0.pytorch-torchrun:23456"
     soon = 'spec.torchrunConfig.extraOptions=["--rdzv_conf", "join_timeout=4"]'
-    flags = ("--set", soon, "--set", "spec.runPolicy.backoffLimit=0", "--timeout", "200s")
+    flags = ("--set", soon, "--set", "spec.runPolicy.backoffLimit=0", *BOUNDED)
     ran = yard.run(TORCHRUN, *flags, broken={"replace": {right: "localhost:23456"}})
     assert "RendezvousTimeoutError" in ran.out
     with pytest.raises(AssertionError):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from frameworks.yard import Ran, Yard
+from frameworks.yard import BOUNDED, Ran, Yard
 
 PARAMETER_SERVER = "taskset/parameter-server.yaml"
 
@@ -38,4 +38,4 @@ def test_a_wrong_index_is_found_out(yard: Yard) -> None:
     """Everybody is told to be worker 0; the server knows each of them once."""
     wrong = {"env": {"TASKROLE_REPLICA_INDEX": "0"}}
     with pytest.raises(AssertionError, match="there is a worker 0 already"):
-        assert_workers_learnt(yard.run(PARAMETER_SERVER, "--timeout", "120s", broken=wrong))
+        assert_workers_learnt(yard.run(PARAMETER_SERVER, *BOUNDED, broken=wrong))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rig.person import ROOT
 
-from frameworks.yard import DEADLINE_SECONDS, Ran, Yard
+from frameworks.yard import BOUNDED, DEADLINE_SECONDS, Ran, Yard
 
 MIRRORED = "tensorflowtrainingjob/mirrored.yaml"
 SINGLE = "tensorflowtrainingjob/single.yaml"
@@ -38,7 +38,7 @@ def assert_settled(ran: Ran) -> None:
     """Four workers, each with a number of its own, agree on the mean."""
     assert ran.code == 0, ran.text
     for index in range(4):
-        (said,) = ran.lines(f"worker-{index}")
+        (said,) = (line for line in ran.lines(f"worker-{index}") if line.startswith("worker "))
         words = rf"worker {index} of 4: loss 3\.500 to 1\.250, all hold 1\.5000"
         assert re.fullmatch(words, said), ran.text
 
@@ -72,7 +72,7 @@ def test_workers_are_started_by_hand(yard: Yard) -> None:
 
 
 def test_workers_that_take_themselves_for_the_same_are_found_out(yard: Yard) -> None:
-    ran = yard.run(MIRRORED, "--timeout", "120s", broken={"replace": {'"index": 1': '"index": 0'}})
+    ran = yard.run(MIRRORED, *BOUNDED, broken={"replace": {'"index": 1': '"index": 0'}})
     with pytest.raises(AssertionError):
         assert_mirrored(ran)
     assert "Failed    1" in ran.out, f"a worker ended by itself, before the time was up\n{ran.text}"
@@ -144,7 +144,7 @@ def test_variables_make_a_tf_config(yard: Yard) -> None:
 
 
 def test_a_rank_outside_of_the_cluster_is_found_out(yard: Yard) -> None:
-    ran = yard.run(TF_CONFIG, "--timeout", "120s", broken={"replace": {'"index":3': '"index":4'}})
+    ran = yard.run(TF_CONFIG, *BOUNDED, broken={"replace": {'"index":3': '"index":4'}})
     with pytest.raises(AssertionError):
         assert_settled(ran)
     assert "`task_id` 4 exceeds the maximum id of worker" in ran.out, ran.text

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rig.person import ROOT
 
-from frameworks.yard import Yard
+from frameworks.yard import DEADLINE_SECONDS, Yard
 
 CHECKPOINT = "pytorchtrainingjob/checkpoint.yaml"
 JOB = "ptj/pytorch-checkpoint"
@@ -136,21 +136,25 @@ def test_a_killed_rank_comes_back_and_the_others_keep_their_processes(yard: Yard
 @pytest.mark.proves("torch", "PyTorchTrainingJob", "a rank out of memory")
 def test_a_rank_out_of_memory_is_named(yard: Yard) -> None:
     path = ROOT / "examples" / "pytorchtrainingjob" / "out-of-memory.yaml"
+    name = "ptj/pytorch-out-of-memory"
     with yard.engine():
         # In an engine that is up the job stays, to be looked at.
-        told = yard.said("run", str(path), code=1, seconds=240)
+        told = yard.said("run", str(path), code=1, seconds=DEADLINE_SECONDS)
         # What somebody sees who looks at the last lines alone.
         cause, _head, *rows = told.splitlines()[-4:]
         assert "worker-1: OOMKilled (exit code 137)" in cause, told
         row = r"worker-1   Failed +137 +0 +OOMKilled, out of memory: rank 1: step \d+, \d+ MiB"
         assert re.match(row, rows[1]), told
 
-        described = yard.said("describe", "ptj/pytorch-out-of-memory")
+        # Events are told after the status.
+        event = r"ReplicaFailed .*worker-1: OOMKilled \(exit code 137\); not started again: .* MiB"
+        described = yard.until(
+            "the event",
+            lambda: re.search(event, said := yard.said("describe", name)) and said,
+        )
         failure = r"ReplicaFailure +True +ReplicaFailed .*worker-1: OOMKilled \(exit code 137\)"
         assert re.search(failure, described), described
-        event = r"ReplicaFailed .*worker-1: OOMKilled \(exit code 137\); not started again: .* MiB"
-        assert re.search(event, described), described
-        assert failure_of(yard.job("ptj/pytorch-out-of-memory"), "worker-1") == (137, "OOMKilled")
+        assert failure_of(yard.job(name), "worker-1") == (137, "OOMKilled")
 
 
 def failure_of(job: dict[str, Any], replica: str) -> tuple[int, str]:

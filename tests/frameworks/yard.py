@@ -26,7 +26,9 @@ _CHATTER = re.compile(
     r"|\[[\w.-]+:\d+\] plm:rsh: Warning: setpgid"
 )
 # For one job. Virtual machines for CI can be slow; a test that hangs must still end.
-DEADLINE_SECONDS = 300
+DEADLINE_SECONDS = 600
+# Of jobs that end by themselves, unless something is wrong that the test is not about.
+BOUNDED = ("--timeout", "400s")
 
 
 def frameworks_missing() -> list[str]:
@@ -125,7 +127,7 @@ class Yard:
         finally:
             self.said("down")
 
-    def until(self, what: str, holds: Callable[[], Any], seconds: float = 120) -> Any:
+    def until(self, what: str, holds: Callable[[], Any], seconds: float = 240) -> Any:
         """Asks until it holds; each question is a command that takes its time, so none is busy."""
         deadline = monotonic() + seconds
         while not (answer := holds()):

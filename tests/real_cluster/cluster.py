@@ -23,10 +23,10 @@ from real_cluster.ingredients import Ingredients
 from real_cluster.inside import NODE_ADDRESS
 
 HERE = Path(__file__).parent
-CONTAINERD_READY_SECONDS = 30
+CONTAINERD_READY_SECONDS = 60
 IMPORT_SECONDS = 300
-NODE_READY_SECONDS = 60
-DNS_READY_SECONDS = 90
+NODE_READY_SECONDS = 180
+DNS_READY_SECONDS = 300
 VOLUMES = 10
 PAUSE_IMAGE = "jobyard/pause:1"
 
@@ -81,7 +81,10 @@ def _await_node(cluster: Cluster, starter: Starter) -> None:
         "kubelet registers its node",
         NODE_READY_SECONDS,
     )
-    kubectl("wait", "--for=condition=Ready", "node", "--all", f"--timeout={NODE_READY_SECONDS}s")
+    kubectl(
+        *("wait", "--for=condition=Ready", "node", "--all", f"--timeout={NODE_READY_SECONDS}s"),
+        timeout_seconds=NODE_READY_SECONDS + 10,
+    )
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(volumes(cluster.folder / "volumes")))
     system = cluster.kubectl("kube-system")
     system("apply", "-f", str(HERE / "dns.yaml"))
