@@ -12,6 +12,7 @@ import hypothesis.core
 import pytest
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
+from waiting import until_it_holds
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
@@ -56,3 +57,8 @@ def crds(control_plane: ControlPlane, run_folder: Path) -> None:
         kubectl("apply", "-f", "-", stdin=json.dumps(manifests))
         names = [f"crd/{kind.plural}.{kind.group}" for kind in KINDS]
         kubectl("wait", "--for=condition=Established", *names, "--timeout=60s")
+        # That is said before the server has opened the store of each kind.
+        served = ",".join(f"{kind.plural}.{kind.group}" for kind in KINDS)
+        until_it_holds(
+            lambda: kubectl("get", served, check=False).returncode == 0, "our kinds are served"
+        )

@@ -14,6 +14,7 @@ from jobyard.schema.settling import settled
 from jobyard.server.resource import JSONSchema, ServedResource
 
 GROUP = "mirror.jobyard.dev"
+DEFINED_SECONDS = 60
 _TEXT: JSONSchema = {"type": "string"}
 _PAIR: JSONSchema = {"type": "object", "properties": {"a": _TEXT, "b": _TEXT}}
 _ITEM: JSONSchema = {
@@ -131,13 +132,13 @@ async def define(api: ApiCaller, crd: Json) -> None:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     answer = await api.request("POST", path, body=crd)
     assert answer.status in (201, 409), answer.text
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEFINED_SECONDS):
         async for event in api.watch(path, query={"fieldSelector": f"metadata.name={name}"}):
             conditions = event["object"].get("status", {}).get("conditions") or []
             if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
                 break
     listing = f"/apis/{crd['spec']['group']}/v1/{crd['spec']['names']['plural']}"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEFINED_SECONDS):
         # Established says that names are accepted; serving begins a moment later.
         while (await api.request("GET", listing)).status != 200:
             pass

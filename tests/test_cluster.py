@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from manifests import EXAMPLES, ORIGINALS, ROOT, documents, valid_manifests
 from rig.kubectl import Kubectl
+from rig.namespaces import fresh_name
+from waiting import until_it_holds
 
 from jobyard.api.kinds import KINDS, Kind, kind_of
 
@@ -43,10 +46,16 @@ KUBE_BATCH_CRD = {
 
 
 @pytest.fixture
-def kube_batch(kubectl: Kubectl) -> None:
-    kubectl("apply", "-f", "-", stdin=json.dumps(KUBE_BATCH_CRD))
-    name = f"crd/{KUBE_BATCH_CRD['metadata']['name']}"  # type: ignore[index]
-    kubectl("wait", "--for=condition=Established", name, "--timeout=60s")
+def kube_batch(kubectl: Kubectl, run_folder: Path) -> None:
+    # One worker at a time: two that create the same CRD would get in each other's way.
+    with (run_folder / "kube-batch.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kubectl("apply", "-f", "-", stdin=json.dumps(KUBE_BATCH_CRD))
+    # Discovery is later than the CRD's own conditions.
+    listed = ("get", "podgroups.v1alpha1.scheduling.incubator.k8s.io")
+    until_it_holds(
+        lambda: kubectl(*listed, check=False).returncode == 0, "kube-batch's groups are served"
+    )
 
 
 def example_of(kind: Kind) -> dict[str, Any]:
@@ -77,7 +86,11 @@ def test_every_example_is_accepted(path: Path, kubectl: Kubectl, crds: None) -> 
 
 
 def test_kubectl_explain_describes_our_fields(kubectl: Kubectl, crds: None) -> None:
-    told = kubectl("explain", "pytorchtrainingjob.spec.elastic").stdout
+    # A server publishes a new CRD's schema a little later than it serves the kind.
+    told = until_it_holds(
+        lambda: kubectl("explain", "pytorchtrainingjob.spec.elastic", check=False).stdout,
+        "the schema is published",
+    )
     assert "Lets the number of replicas change while the job runs" in told
     for field, sentence in (
         ("minReplicas", "The fewest replicas the job can work with; never changes."),
@@ -104,6 +117,8 @@ JOB_STATUS: tuple[dict[str, Any], list[str]] = (
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_kubectl_get_shows_the_columns(kind: Kind, kubectl: Kubectl, crds: None) -> None:
     manifest = example_of(kind)
+    # A queue is in no namespace, and other tests have that of the example.
+    manifest["metadata"]["name"] = fresh_name(kind.name)
     status, shown = STATUSES.get(kind.name, JOB_STATUS)
     kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
     target = f"{kind.plural}.{kind.group}/{manifest['metadata']['name']}"
@@ -114,6 +129,7 @@ def test_kubectl_get_shows_the_columns(kind: Kind, kubectl: Kubectl, crds: None)
     for word in shown:
         assert word in row.split(), row
     assert kubectl("get", f"{kind.short_name}.{kind.group}", "--no-headers").stdout
+    kubectl("delete", target, "--wait=false")
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k.scale], ids=lambda kind: kind.name)

@@ -25,6 +25,7 @@ from images.archive import Config, write_archive
 from images.dockerfile import config_of
 from images.layers import NEWEST_SECONDS, LayerFile, recall, remember, write_layer
 from images.trees import ImageError
+from waiting import until_it_holds
 
 from jobyard.install.settings import DEFAULT_IMAGE
 from jobyard.install.workload import PORT, USER
@@ -422,7 +423,14 @@ def test_the_pause_program_waits_and_ends_when_told(tmp_path: Path) -> None:
     site = Site((), tmp_path / "tree", tmp_path)
     get_images.make_pause(site)
     with subprocess.Popen([site.tree / "pause"]) as process:
+        until_it_holds(lambda: has_handler(process.pid, signal.SIGTERM), "it waits for its end")
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
+
+
+def has_handler(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (number - 1) & 1)

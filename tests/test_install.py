@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rig.component import await_condition, start, stop
 from rig.kubectl import Kubectl
 from rig.namespaces import fresh_name
 from rig.plane import ControlPlane
+from waiting import until_it_holds
 
 from jobyard import __version__
 from jobyard.api.crd import crd
@@ -40,6 +42,10 @@ from jobyard.install.workload import USER
 from jobyard.manifest.reading import read
 
 PAGE = ROOT / "docs" / "operations" / "installing.md"
+READY_SECONDS = 90
+STOP_SECONDS = 30
+# The namespace comes first, and may have taken the rest along when its turn comes.
+UNINSTALL = ("delete", "--ignore-not-found", "-f", "-")
 # Reading the CRDs takes a second, and few tests are about them.
 BRIEF = "--without-crds"
 NAMES = ("name", "part-of", "managed-by", "version")
@@ -85,6 +91,9 @@ class Installed:
     def account(self) -> str:
         return f"system:serviceaccount:{self.namespace}:jobyard-controller"
 
+    def says_yes(self, *question: str) -> bool:
+        return self.kubectl(*question, check=False).stdout.strip() == "yes"
+
 
 @pytest.fixture(scope="module")
 def installed(controllers: ControlPlane, crds: None, run_folder: Path) -> Iterator[Installed]:
@@ -92,10 +101,15 @@ def installed(controllers: ControlPlane, crds: None, run_folder: Path) -> Iterat
     kubectl = Kubectl(controllers, namespace, run_folder / "kubectl-cache")
     manifest = run("--namespace", namespace).stdout
     kubectl("apply", "-f", "-", stdin=manifest)
-    yield Installed(kubectl, namespace, manifest)
+    made = Installed(kubectl, namespace, manifest)
+    # The server learns of new roles and bindings a little later than it stores them.
+    for right in (("create", "pods", "-n=default"), ("create", "leases.coordination.k8s.io")):
+        ask = ("auth", "can-i", *right, f"--as={made.account}")
+        until_it_holds(partial(made.says_yes, *ask), " ".join(ask))
+    yield made
     # The CRDs are everybody's.
     removed = run("--namespace", namespace, BRIEF).stdout
-    kubectl("delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=removed)
+    kubectl(*UNINSTALL, "--wait=false", stdin=removed)
 
 
 # What is printed
@@ -318,7 +332,8 @@ def test_its_pods_are_made_where_restricted_is_enforced(installed: Installed) ->
     kubectl = installed.kubectl
     kubectl(
         *("wait", "--for=jsonpath={.status.replicas}=2", "deployment/jobyard-controller"),
-        "--timeout=30s",
+        f"--timeout={READY_SECONDS}s",
+        timeout_seconds=2 * READY_SECONDS,
     )
     # The same template with one thing less is refused, so it is the level that was met.
     pod: dict[str, Any] = {
@@ -490,11 +505,11 @@ def test_the_controller_starts_and_leads_with_these_rights(
             lambda: "caches are synced" in controller.log.read_text(),
             "the controller has read all that it works on",
             [controller],
-            deadline_seconds=30,
+            deadline_seconds=READY_SECONDS,
             ending=None,
         )
     finally:
-        stop(controller, grace_seconds=20)
+        stop(controller, grace_seconds=STOP_SECONDS)
     assert controller.process.returncode == 0
     # The server may have been busy with its CRDs, but it must not have forbidden anything.
     assert "forbidden" not in controller.log.read_text().lower(), controller.log_tail()
@@ -517,7 +532,9 @@ def test_uninstalling_as_told_leaves_the_crds(
     namespace = fresh_name("uninstall")
     manifest = run("-n", namespace, BRIEF).stdout
     kubectl("apply", f"--namespace={namespace}", "-f", "-", stdin=manifest)
-    kubectl("delete", f"--namespace={namespace}", "--wait=false", "-f", "-", stdin=manifest)
+    told = next(block.text for block in blocks(PAGE) if "kubectl delete" in block.text)
+    assert told.split("|")[1].split() == ["kubectl", *UNINSTALL]
+    kubectl(*UNINSTALL, f"--namespace={namespace}", "--wait=false", stdin=manifest)
     roles = ("clusterrole,clusterrolebinding", f"jobyard-controller-{namespace}")
     assert not kubectl("get", *roles, "--ignore-not-found", "-o", "name").stdout
     # The namespace takes its time, but goes.

@@ -568,15 +568,16 @@ def test_a_watch_ends_in_time_and_marks_before() -> None:
     async def story() -> tuple[list[bytes], float]:
         async with LiveServer(Bench().server) as live:
             loop = asyncio.get_running_loop()
+            begin = loop.time()
             query = (("watch", "1"), ("timeoutSeconds", "1"), ("resourceVersion", "1"))
             watch = await live.answer(Call(method="GET", path=CONFIG_MAPS, query=query))
             assert isinstance(watch, Watch)
-            begin = loop.time()
-            return [line async for line in live.lines(watch)], loop.time() - begin
+            async with asyncio.timeout(20):
+                return [line async for line in live.lines(watch)], loop.time() - begin
 
     lines, seconds = asyncio.run(story())
     assert lines == []
-    assert 0.9 < seconds < 10
+    assert seconds > 0.9
 
 
 # Deletion
@@ -1024,9 +1025,9 @@ async def door(folder: Path) -> AsyncIterator[Door]:
             yield Door(http, session, folder / "kubeconfig")
 
 
-def run(folder: Path, story: Callable[[Door], Any]) -> None:
+def run(folder: Path, story: Callable[[Door], Any], seconds: float = 60) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(60), door(folder) as opened:
+        async with asyncio.timeout(seconds), door(folder) as opened:
             await story(opened)
 
     asyncio.run(whole())
@@ -1102,8 +1103,8 @@ def test_a_watch_over_https_ends_with_the_server(tmp_path: Path) -> None:
     asyncio.run(whole())
 
 
-def kubectl(kubeconfig: Path, *arguments: str) -> str:
-    command = [str(find_binaries(sys.stderr.write) / "kubectl"), "--kubeconfig", str(kubeconfig)]
+def kubectl(program: Path, kubeconfig: Path, *arguments: str) -> str:
+    command = [str(program), "--kubeconfig", str(kubeconfig)]
     cache = ["--cache-dir", str(kubeconfig.parent / "cache")]
     environment = {"PATH": os.environ["PATH"], "HOME": str(kubeconfig.parent)}
     done = subprocess.run(
@@ -1114,9 +1115,11 @@ def kubectl(kubeconfig: Path, *arguments: str) -> str:
 
 
 def test_kubectl_gets_creates_and_deletes(tmp_path: Path) -> None:
+    program = find_binaries(sys.stderr.write) / "kubectl"
+
     async def story(opened: Door) -> None:
         async def do(*arguments: str) -> str:
-            return await asyncio.to_thread(kubectl, opened.kubeconfig, *arguments)
+            return await asyncio.to_thread(kubectl, program, opened.kubeconfig, *arguments)
 
         # Sent as protobuf, which is all that kubectl speaks here.
         made = await do("create", "configmap", "a", "--from-literal=k=v")
@@ -1131,9 +1134,10 @@ def test_kubectl_gets_creates_and_deletes(tmp_path: Path) -> None:
         await do("label", "configmap", "a", "x=y")
         assert (await do("get", "cm", "-l", "x=y", "-o", "name")).strip() == "configmap/a"
         assert "deleted" in await do("delete", "configmap", "a")
-        assert "deleted" in await do("delete", "namespace", "n", "--timeout=20s")
+        assert "deleted" in await do("delete", "namespace", "n", "--timeout=50s")
 
-    run(tmp_path, story)
+    # Ten processes, one after another.
+    run(tmp_path, story, seconds=300)
 
 
 def test_bytes_that_are_no_protobuf_object() -> None:

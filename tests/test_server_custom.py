@@ -7,7 +7,6 @@ import copy
 import json
 import os
 import secrets
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ Object = dict[str, Any]
 
 CRDS = next(row for row in builtin_resources() if row.kind == "CustomResourceDefinition")
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-READY_SECONDS = 30
+READY_SECONDS = 60
 MUTATIONS = 1_500
 
 
@@ -177,11 +176,13 @@ THING = definition(whole(SPEC), version={"subresources": {"status": {}}})
 
 
 @pytest.fixture(scope="module")
-def things(control_plane: ControlPlane) -> Iterator[ServedResource]:
-    """Our row for THING, which the real server serves as well."""
+def things(control_plane: ControlPlane) -> ServedResource:
+    """Our row for THING, which the real server serves as well.
+
+    It stays there: other workers may still be at it.
+    """
     asyncio.run(establish(control_plane, THING))
-    yield row_of(THING)
-    asyncio.run(remove(control_plane, THING))
+    return row_of(THING)
 
 
 async def establish(plane: ControlPlane, given: Object) -> None:
@@ -202,11 +203,6 @@ async def establish(plane: ControlPlane, given: Object) -> None:
 def is_established(value: Object) -> bool:
     conditions = value.get("status", {}).get("conditions") or ()
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-
-async def remove(plane: ControlPlane, given: Object) -> None:
-    async with ApiCaller(plane) as api:
-        await api.request("DELETE", f"{PATH}/{given['metadata']['name']}")
 
 
 OBJECTS: dict[str, Object] = {

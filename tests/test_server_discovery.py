@@ -13,6 +13,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 from rig.tls import client_context
 from served_rows import Rows, custom_row, native_rows, our_rows
+from waiting import until_it_holds
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
@@ -45,6 +48,7 @@ NATIVE = (
     "/apis/scheduling.k8s.io/v1",
     "/apis/coordination.k8s.io/v1",
 )
+NAMES = ("name", "resource", "version", "groupVersion", "subresource")
 PUBLISHED_SECONDS = 60
 OUR_VERSIONS = sorted({f"/apis/{kind.api_version}" for kind in KINDS})
 
@@ -79,13 +83,48 @@ def rows(control_plane: ControlPlane) -> Rows:
     return Rows([*known, *our_rows()])
 
 
+@pytest.fixture(scope="module")
+def published(control_plane: ControlPlane, crds: None) -> None:
+    """The real server tells of a new CRD in several places, each later than it serves it."""
+    ours = Rows(our_rows())
+    groups = [path.rpartition("/")[0] for path in OUR_VERSIONS]
+    plain = [(path, "application/json") for path in (*OUR_VERSIONS, *groups)]
+    for path, accept in (*plain, ("/apis", AGGREGATED)):
+        wanted = names_in(told(path, ours, accept))
+        is_there = partial(is_told, control_plane, path, accept, wanted)
+        until_it_holds(is_there, f"{path} tells of our kinds")
+    for path in OUR_VERSIONS:
+        await_document(control_plane, path)
+
+
+def is_told(plane: ControlPlane, path: str, accept: str, wanted: set[str]) -> bool:
+    try:
+        return wanted <= names_in(real(plane, path, accept))
+    except urllib.error.HTTPError as refused:
+        with refused:
+            if refused.code != HTTPStatus.NOT_FOUND:
+                raise
+        return False
+
+
+def names_in(document: Any) -> set[str]:
+    """All names of groups, versions and resources, wherever they are."""
+    match document:
+        case dict():
+            here = {str(v) for k, v in document.items() if k in NAMES and isinstance(v, str)}
+            return here.union(*map(names_in, document.values()))
+        case list():
+            return set().union(*map(names_in, document))
+    return set()
+
+
 def by_name(entries: list[Json]) -> dict[str, Json]:
     return {entry["name" if "name" in entry else "resource"]: entry for entry in entries}
 
 
 @pytest.mark.parametrize("path", OUR_VERSIONS)
 def test_our_groups_are_discovered_as_on_a_real_server(
-    path: str, control_plane: ControlPlane, crds: None
+    path: str, control_plane: ControlPlane, published: None
 ) -> None:
     ours = Rows(our_rows())
     theirs, mine = real(control_plane, path), told(path, ours)
@@ -110,7 +149,7 @@ def test_kubernetes_own_kinds_are_discovered_as_on_a_real_server(
 
 
 def test_aggregated_discovery_is_as_on_a_real_server(
-    control_plane: ControlPlane, crds: None
+    control_plane: ControlPlane, published: None
 ) -> None:
     native = [row for path in NATIVE for row in native_rows(real(control_plane, path))]
     everything = Rows([*our_rows(), *native])
@@ -445,7 +484,7 @@ def test_explain_says_the_same_about_our_kinds(
     what: str,
     control_plane: ControlPlane,
     kubectl: Kubectl,
-    crds: None,
+    published: None,
     told_server: str,
     tmp_path: Path,
 ) -> None:

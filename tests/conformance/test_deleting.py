@@ -186,6 +186,7 @@ CASES: dict[str, Script] = {
     ),
     "orphans in the old words": (
         *FAMILY,
+        *ARE_KNOWN,
         delete("secrets/a", {"orphanDependents": True}, show=DYING),
         gone("secrets/a"),
         get("widgets/child", show=("metadata.ownerReferences",)),

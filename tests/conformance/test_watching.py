@@ -226,7 +226,8 @@ CASES: dict[str, Script] = {
     ),
     "it ends after its time": (
         *quiet(post("secrets", secret("a"))),
-        watch("secrets", query={"timeoutSeconds": "1"}, show=TOLD),
+        # Long enough for a slow server to tell what there is before.
+        watch("secrets", query={"timeoutSeconds": "5"}, show=TOLD),
     ),
     "a kind that doesn't exist": (
         watch("/apis/conformance.example.com/v1/gadgets"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from rig import kubeconfig
 from rig.certificates import Credentials, make_credentials
-from rig.component import Component, StartError, await_condition, start, stop
+from rig.component import Component, await_condition, start, stop
 from rig.plane import ControlPlane
 from rig.tls import client_context
 
@@ -27,6 +27,7 @@ ETCD_READY_SECONDS = 30
 # Five seconds on a free machine; the rest is for machines that are not.
 API_READY_SECONDS = 90
 CONTROLLERS_READY_SECONDS = 60
+VERSION_SECONDS = 30
 PROBE_SECONDS = 2
 # The data is thrown away, so there is nothing that a longer grace would save.
 STOP_GRACE_SECONDS = 3
@@ -101,6 +102,20 @@ class Starter:
             ending=self.ending,
         )
 
+    def await_answer(
+        self, url: str, tls: ssl.SSLContext | None, what: str, deadline_seconds: float
+    ) -> bytes:
+        """The body of the first successful GET."""
+        bodies: list[bytes] = []
+
+        def is_answered() -> bool:
+            body = _answer(url, tls)
+            bodies.extend([] if body is None else [body])
+            return bool(bodies)
+
+        self.await_condition(is_answered, what, deadline_seconds)
+        return bodies[0]
+
 
 @contextmanager
 def running(
@@ -151,17 +166,10 @@ def _start_all(site: Site, parts: Parts, starter: Starter) -> str:
     admin = site.credentials
     tls = client_context(admin.ca, admin.admin_cert, admin.admin_key)
     starter.start(etcd_command(site, parts))
-    starter.await_condition(
-        lambda: _answer(f"{site.etcd_url}/health") is not None,
-        "etcd answers",
-        ETCD_READY_SECONDS,
-    )
+    starter.await_answer(f"{site.etcd_url}/health", None, "etcd answers", ETCD_READY_SECONDS)
     starter.start(apiserver_command(site, parts))
-    starter.await_condition(
-        lambda: _answer(f"{site.url}/readyz", tls) is not None,
-        "kube-apiserver is ready",
-        API_READY_SECONDS,
-    )
+    ready = f"{site.url}/readyz"
+    starter.await_answer(ready, tls, "kube-apiserver is ready", API_READY_SECONDS)
     if parts.controllers:
         starter.start(controller_manager_command(site, parts))
     if parts.scheduler:
@@ -169,14 +177,15 @@ def _start_all(site: Site, parts: Parts, starter: Starter) -> str:
     if parts.controllers:
         # Made by a controller, so this shows that the controllers have begun their work.
         account = f"{site.url}/api/v1/namespaces/default/serviceaccounts/default"
-        starter.await_condition(
-            lambda: _answer(account, tls) is not None,
+        starter.await_answer(
+            account,
+            tls,
             "kube-controller-manager makes the default service account",
             CONTROLLERS_READY_SECONDS,
         )
-    version = _answer(f"{site.url}/version", tls)
-    if version is None:
-        raise StartError(f"{site.url}/version: no answer from a server that was ready")
+    version = starter.await_answer(
+        f"{site.url}/version", tls, "kube-apiserver tells its version", VERSION_SECONDS
+    )
     return str(json.loads(version)["gitVersion"])
 
 

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from rig.api import ApiCaller
 from rig.plane import ControlPlane
 
-READY_SECONDS = 30
+READY_SECONDS = 60
 # A namespace is a DNS label of at most 63 characters, with room for the random part.
 TITLE_LENGTH_MAX = 48
 
