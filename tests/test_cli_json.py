@@ -12,6 +12,7 @@ from cli_yard import AGAIN, ELASTIC, STAYS, Yard
 from click.testing import CliRunner
 from rig.engine import Room
 from rig.person import Person, person
+from waiting import until_it_holds
 
 from jobyard.cli.live.json_lines import JsonShow
 from jobyard.cli.live.log_lines import Line
@@ -83,6 +84,7 @@ def test_what_is_done_to_a_job_is_an_object_per_line(yard: Yard, room: Room) -> 
     (waited,) = did("wait", "stays", "--for", "running", "--timeout", "60s")
     assert waited == {**stays, "phase": "Running", "isWanted": True}
     assert did("pause", "stays") == [{**stays, "action": "pause"}]
+    assert did("pause", "stays") == [{**stays, "action": "unchanged"}]
     did("wait", "stays", "--for", "paused", "--timeout", "60s")
     assert did("resume", "stays") == [{**stays, "action": "resume"}]
     yard.apply("other", STAYS.replace("name: stays", "name: other"))
@@ -93,13 +95,16 @@ def test_what_is_done_to_a_job_is_an_object_per_line(yard: Yard, room: Room) -> 
     stretch = {"kind": "PyTorchTrainingJob", "namespace": room.name, "name": "stretch"}
     yard.apply("stretch", ELASTIC)
     assert did("scale", "stretch", "2") == [{**stretch, "action": "scale", "replicas": 2}]
-    assert did("debug", "stretch") == [{**stretch, "action": "debug", "enabled": True}]
+    assert did("debug", "stretch") == [{**stretch, "action": "unchanged", "enabled": True}]
     assert did("debug", "stretch", "--off") == [{**stretch, "action": "debug", "enabled": False}]
 
 
 def test_a_description_and_logs_for_programs(yard: Yard) -> None:
     yard.apply("again", AGAIN)
     yard.does("wait", "again", "--timeout", "60s")
+    end = "The job has finished successfully."
+    # Events come after the status.
+    until_it_holds(lambda: end in yard.does("events", "again"), "its end is told")
     told = json.loads(yard.does("describe", "again", "-o", "json"))
     assert (told["kind"], told["phase"], told["object"]["kind"]) == (
         "GenericJob",
@@ -107,7 +112,7 @@ def test_a_description_and_logs_for_programs(yard: Yard) -> None:
         "GenericJob",
     )
     assert [(row["name"], row["exitCode"]) for row in told["replicas"]] == [("worker-0", 0)]
-    assert "The job has finished successfully." in {each["message"] for each in told["events"]}
+    assert end in {each["message"] for each in told["events"]}
     line = {"replica": "worker-0", "attempt": 2, "line": "attempt 2"}
     assert lines(yard.does("logs", "again", "-o", "json")) == [line]
     # Only the last pod is sure to be seen.

@@ -8,6 +8,7 @@ import re
 import pytest
 from cli_yard import STAYS, Yard
 from rig.engine import Room
+from waiting import until_it_holds
 
 QUEUE = """
 apiVersion: scheduler.tensorstack.dev/v1beta1
@@ -101,6 +102,28 @@ def test_so_is_one_after_a_kind(yard: Yard, words: tuple[str, ...], told: str) -
     assert done.stderr.endswith(f"Error: {told}\n")
 
 
+def test_so_is_a_namespace_that_none_can_have(yard: Yard) -> None:
+    for name in ("..", "a/b", "A", "a" * 64):
+        done = yard.plain("get", *yard.options, "gj", "-n", name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"'{name}' can't be a namespace: lower-case letters" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["apply", "delete"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("metadata: {name: ..}", 'metadata.name: is "..", which is no name'),
+        ("metadata: {name: a/b}", 'metadata.name: is "a/b", which is no name'),
+        ("metadata: {name: a, namespace: ..}", 'metadata.namespace: is "..", which is no name'),
+    ],
+)
+def test_so_is_a_file_that_names_no_object(yard: Yard, verb: str, text: str, told: str) -> None:
+    path = yard.write("hostile", f"apiVersion: v1\nkind: ConfigMap\n{text}\n")
+    done = yard(verb, "-f", path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{path}:3: {told}\n")
+
+
 def test_exec_refuses_it_too(yard: Yard) -> None:
     done = yard.plain("exec", *yard.options, "gj/", "worker-0", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
@@ -125,6 +148,11 @@ def test_a_reader_that_leaves_what_is_followed_gets_no_traceback(yard: Yard, ver
 def test_what_a_job_is_made_of_is_described(yard: Yard) -> None:
     yard.apply("stays", STAYS)
     assert yard.does("wait", "stays", "--for", "running", "--timeout", "60s")
+    # Events come after the status.
+    until_it_holds(
+        lambda: yard.does("events", "stays").count("Started container main") == 2,
+        "both starts are told",
+    )
     page = yard.does("describe", "pod/stays-worker-0")
     assert "Owner:       GenericJob/stays\n" in page
     assert "\nStatus\n  phase: Running\n" in page
@@ -145,14 +173,18 @@ def test_what_a_job_is_made_of_is_described(yard: Yard) -> None:
 def test_the_end_of_a_pod_is_waited_for(yard: Yard, room: Room) -> None:
     room.pod(
         "deaf", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done",
-        terminationGracePeriodSeconds=8,
+        terminationGracePeriodSeconds=500,
     )  # fmt: skip
     room.running("deaf")
+    log = room.path("pods", "deaf") + "/log"
+    until_it_holds(lambda: room.engine.ask("GET", log).text == "up\n", "it is deaf by now")
+    yard.does("delete", "pod/deaf", "--no-wait")
     late = yard("wait", "pod/deaf", "--for", "deleted", "--timeout", "0.2s")
     assert (late.returncode, late.stderr) == (124, "pod/deaf: not deleted after 0.2 s\n")
-    yard.does("delete", "pod/deaf", "--no-wait")
+    yard.does("delete", "pod/deaf", "--no-wait", "--grace-period", "3")
     gone = yard.does("wait", "pod/deaf", "--for", "delete", "--timeout", "60s")
-    assert gone == "Pod/deaf deleted\n"
+    # What is gone already is called as it was asked for.
+    assert gone in ("Pod/deaf deleted\n", "pod/deaf deleted\n")
     room.pod("short", "sh", "-c", "exit 3")
     failed = yard("wait", "pod/short", "--timeout", "60s", "-o", "json")
     assert failed.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from cli_yard import AGAIN, ELASTIC, STAYS, Yard
@@ -52,8 +53,9 @@ def test_a_job_is_applied_waited_for_shown_and_deleted(yard: Yard, room: Room) -
     page = yard.does("describe", "again")
     assert "Phase:      Succeeded" in page
     assert "worker-0   Succeeded   0      2" in page
-    told = yard.does("events", "again")
-    assert "The job has finished successfully." in told
+    # Events come after the status.
+    end = "The job has finished successfully."
+    until_it_holds(lambda: end in yard.does("events", "again"), "its end is told")
     assert yard.does("logs", "again") == "worker-0 | attempt 2\n"
     assert yard.does("delete", "again") == "GenericJob/again deleted\n"
     assert yard("get", "gj").stderr == f"there are none in namespace {room.name}\n"
@@ -112,16 +114,19 @@ def test_a_log_of_a_pod_that_never_was_is_refused(room: Room, pod: str, containe
 def test_pause_and_resume(yard: Yard, room: Room) -> None:
     yard.apply("stays", STAYS)
     yard.does("wait", "stays", "--for", "running", "--timeout", "60s")
+    assert yard.does("resume", "stays") == "GenericJob/stays is not paused\n"
+    assert yard.does("debug", "stays", "--off") == "GenericJob/stays is not in debug mode\n"
     assert yard.does("pause", "stays") == "GenericJob/stays is to pause\n"
+    assert yard.does("pause", "stays") == "GenericJob/stays is to pause already\n"
     yard.does("wait", "stays", "--for", "paused", "--timeout", "60s")
-    assert yard("get", "pods", "-o", "name").stdout == ""
+    until_it_holds(lambda: not yard.does("get", "pods", "-o", "name"), "the pods are gone")
     assert yard.does("resume", "gj/stays") == "GenericJob/stays is to go on\n"
     yard.does("wait", "stays", "--for", "running", "--timeout", "60s")
     timed_out = yard("wait", "stays", "--timeout", "0.2s")
     assert timed_out.returncode == 124
     assert timed_out.stderr == "stays: not succeeded after 0.2 s\n"
     assert timed_out.stdout == ""
-    for_programs = yard("wait", "stays", "--timeout", "2s", "-o", "json")
+    for_programs = yard("wait", "stays", "--timeout", "0.01s", "-o", "json")
     assert for_programs.returncode == 124
     told = {"kind": "GenericJob", "namespace": room.name, "name": "stays"}
     assert json.loads(for_programs.stdout) == {**told, "phase": "Running", "isWanted": False}
@@ -141,6 +146,8 @@ def test_scale_and_debug(yard: Yard, room: Room) -> None:
     refused = yard("scale", "stretch", "4")
     assert refused.returncode == 2
     assert "must be from 1 to 3" in refused.stderr
+    assert yard.does("scale", "stretch", "3").endswith("is to have 3 replicas already\n")
+    assert yard.does("debug", "stretch").endswith("is in debug mode already\n")
     assert yard.does("debug", "stretch", "--off").endswith("leaves debug mode\n")
 
 
@@ -197,12 +204,19 @@ def test_events_are_those_of_the_job_and_not_of_others(yard: Yard, room: Room) -
     yard.apply("longer", STAYS.replace("name: stays", "name: stays-longer"))
     for name in ("stays", "stays-longer"):
         yard.does("wait", name, "--for", "running", "--timeout", "60s")
+
+    def started() -> list[Any]:
+        events = json.loads(yard.does("events", "stays", "-o", "json"))
+        pods = [event for event in events if event["involvedObject"]["kind"] == "Pod"]
+        return [event for event in pods if event["reason"] == "Started"]
+
+    # Events come after the status.
+    until_it_holds(lambda: len(started()) >= 2, "both starts are told")
+    assert len(started()) == 2, "those of this run alone"
     told = json.loads(yard.does("events", "stays", "-o", "json"))
     about = [event["involvedObject"] for event in told]
     assert {each["name"] for each in about} == {"stays", "stays-worker-0", "stays-worker-1"}
     assert earlier not in {each["uid"] for each in about}
-    started = [e for e in told if e["reason"] == "Started" and e["involvedObject"]["kind"] == "Pod"]
-    assert len(started) == 2, "those of this run alone"
     assert "stays-longer" not in yard.does("describe", "stays")
 
 

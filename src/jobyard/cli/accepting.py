@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from jobyard.cli.sources import expect_names
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
 
@@ -20,6 +21,8 @@ BAD_INPUT: Final = 2
 def accepted(documents: Iterable[Document]) -> list[Checked]:
     """The documents with what is known of them; ends the command if one has faults."""
     results = [checked(document) for document in documents]
+    # Of kinds that aren't ours nothing else is known here.
+    expect_names(result.document for result in results if result.kind is None)
     if any(result.findings for result in results):
         # Imported here: a file that nothing can be said against needs none of it.
         from jobyard.cli.validate import by_line, finding_line

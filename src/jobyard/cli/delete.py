@@ -16,7 +16,7 @@ from jobyard.cli.file_names import FileName
 from jobyard.cli.live.one_object import Reference, until_gone
 from jobyard.cli.live.troubles import on_stderr
 from jobyard.cli.selecting import are_names, chosen
-from jobyard.cli.sources import Unreadable, read_sources
+from jobyard.cli.sources import Unreadable, expect_names, read_sources
 from jobyard.cli.target import Target, target_options
 from jobyard.client.discovery import UnknownKindError, resource_for
 from jobyard.client.request import Propagation, Resource, delete
@@ -46,7 +46,9 @@ def command(what: tuple[str, ...], filename: tuple[str, ...], target: Target, **
     """Delete jobs or other objects; the pods of a job go with it."""
     if not what and not filename:
         raise click.UsageError("name what to delete, or a file with -f")
-    named = [_named(document) for document in (read_sources(filename) if filename else ())]
+    documents = read_sources(filename) if filename else []
+    expect_names(documents)
+    named = [_named(document) for document in documents]
 
     async def talk(sender: Sender, namespace: str) -> None:
         deleted: list[Reference] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -29,12 +30,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     done: str
     action: str
     details: dict[str, Any] = {}
+    # The words for a job that is so already, to which nothing is done; empty for any other.
+    already: Callable[[dict[str, Any]], str] = lambda _spec: ""
 
 
 def _changed(target: Target, name: str, output: str, change: Change) -> None:
     mode, patch = change.mode, change.patch
 
-    async def talk(sender: Sender, namespace: str) -> Found:
+    async def talk(sender: Sender, namespace: str) -> tuple[Found, str]:
         job = await found(sender, namespace, name)
         if mode not in job.kind.modes:
             able = enumerated([kind.name for kind in JOB_KINDS if mode in kind.modes], "and")
@@ -48,16 +51,22 @@ def _changed(target: Target, name: str, output: str, change: Change) -> None:
                 f"{job} has ended ({view.phase}): `jobyard {change.action}` is for jobs that go on"
             )
         body = patch(job.value) if callable(patch) else patch
-        await send(sender, merge_patch(job.resource, job.namespace, job.name, body))
-        return job
+        already = change.already(job.value["spec"])
+        if not already:
+            await send(sender, merge_patch(job.resource, job.namespace, job.name, body))
+        return job, already
 
-    job = ask(target, talk)
-    what = {"action": change.action, **change.details}
-    tell(output, Deed(job.kind.name, job.namespace, job.name, change.done, what))
+    job, already = ask(target, talk)
+    what = {"action": "unchanged" if already else change.action, **change.details}
+    tell(output, Deed(job.kind.name, job.namespace, job.name, already or change.done, what))
 
 
 def _run_mode(**modes: Any) -> dict[str, Any]:
     return {"spec": {"runMode": modes}}
+
+
+def _is_on(spec: dict[str, Any], mode: Mode) -> bool:
+    return bool(((spec.get("runMode") or {}).get(mode.value) or {}).get("enabled"))
 
 
 @click.command("pause")
@@ -71,7 +80,13 @@ def pause(job: str, output: str, target: Target) -> None:
     with the command of its resumeSpecs if it has one.
     """
     patch = _run_mode(pause={"enabled": True})
-    change = Change(mode=Mode.PAUSE, patch=patch, done="is to pause", action="pause")
+    change = Change(
+        mode=Mode.PAUSE,
+        patch=patch,
+        done="is to pause",
+        action="pause",
+        already=lambda spec: "is to pause already" if _is_on(spec, Mode.PAUSE) else "",
+    )
     _changed(target, job, output, change)
 
 
@@ -82,7 +97,13 @@ def pause(job: str, output: str, target: Target) -> None:
 def resume(job: str, output: str, target: Target) -> None:
     """Start the replicas of a paused JOB again."""
     patch = _run_mode(pause={"enabled": False})
-    change = Change(mode=Mode.PAUSE, patch=patch, done="is to go on", action="resume")
+    change = Change(
+        mode=Mode.PAUSE,
+        patch=patch,
+        done="is to go on",
+        action="resume",
+        already=lambda spec: "" if _is_on(spec, Mode.PAUSE) else "is not paused",
+    )
     _changed(target, job, output, change)
 
 
@@ -97,9 +118,14 @@ def debug(job: str, off: bool, output: str, target: Target) -> None:
     Replicas that run are made anew. Then `jobyard shell JOB REPLICA` opens a shell in one.
     """
     patch = _run_mode(debug={"enabled": not off})
-    done = "leaves debug mode" if off else "is in debug mode now"
+    already = "is not in debug mode" if off else "is in debug mode already"
     change = Change(
-        mode=Mode.DEBUG, patch=patch, done=done, action="debug", details={"enabled": not off}
+        mode=Mode.DEBUG,
+        patch=patch,
+        done="leaves debug mode" if off else "is in debug mode now",
+        action="debug",
+        details={"enabled": not off},
+        already=lambda spec: already if _is_on(spec, Mode.DEBUG) is not off else "",
     )
     _changed(target, job, output, change)
 
@@ -131,5 +157,10 @@ def scale(job: str, replicas: int, output: str, target: Target) -> None:
         done=f"is to have {replicas} {noun}",
         action="scale",
         details={"replicas": replicas},
+        already=lambda spec: (
+            f"is to have {replicas} {noun} already"
+            if spec["elastic"].get("expectedReplicas") == replicas
+            else ""
+        ),
     )
     _changed(target, job, output, change)

@@ -20,6 +20,7 @@ from jobyard.client.resources import (
     SECRETS,
     SERVICES,
     Resource,
+    may_name,
     resource_of,
 )
 from jobyard.controller.world import JOB_KINDS
@@ -86,7 +87,7 @@ def check_pair(kind: str, name: str) -> None:
 
 def check_name(name: str) -> None:
     """Refuses what would ask a server for another object than it seems to."""
-    if name in ("", ".", "..") or "/" in name:
+    if not may_name(name):
         raise click.UsageError(f'"{name}": not the name of an object')
 
 

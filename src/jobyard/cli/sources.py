@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
+from jobyard.client.resources import may_name
 from jobyard.manifest.reading import Document, UnreadableManifest, read
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -48,6 +50,20 @@ def read_what_can_be(sources: tuple[str, ...]) -> tuple[list[Document], list[str
             except Unreadable as problem:
                 problems.append(problem.message)
     return documents, problems
+
+
+def expect_names(documents: Iterable[Document]) -> None:
+    """Raises Unreadable for a name that would make a path lead to another object."""
+    for document in documents:
+        value = document.value if isinstance(document.value, dict) else {}
+        metadata = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
+        for field in ("name", "namespace"):
+            text = str(metadata.get(field) or "")
+            if text and not may_name(text):
+                line = document.line_of(("metadata", field))
+                raise Unreadable(
+                    f'{document.source}:{line}: metadata.{field}: is "{text}", which is no name'
+                )
 
 
 def _files(source: str) -> list[str]:

@@ -7,6 +7,7 @@ KUBECONFIG that happens to be exported never sends a job to somebody's cluster b
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -23,6 +24,7 @@ from jobyard.run.homes import alive, home_of
 
 CONTEXT_VARIABLE: Final = "JOBYARD_CONTEXT"
 DEFAULT_NAMESPACE: Final = "default"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -74,7 +76,12 @@ def target_options(command: F) -> F:
         return command(*args, target=Target(kubeconfig, named, namespace), **given)
 
     chosen: Any = click.option(
-        "-n", "--namespace", default="", metavar="NAME", help="The namespace; absent: default."
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NAME",
+        callback=_checked_namespace,
+        help="The namespace; absent: default.",
     )(wrapped)
     chosen = click.option(
         "--context",
@@ -87,3 +94,12 @@ def target_options(command: F) -> F:
         help="A cluster, by its kubeconfig; absent: the embedded engine.",
     )(chosen)
     return result
+
+
+def _checked_namespace(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    if name and not _NAMESPACE.fullmatch(name):
+        raise click.BadParameter(
+            f"{name!r} can't be a namespace: lower-case letters, digits and - are allowed,"
+            " at most 63 of them"
+        )
+    return name

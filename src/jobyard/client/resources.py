@@ -54,8 +54,12 @@ class Resource(msgspec.Struct, frozen=True):
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
+def may_name(text: str) -> bool:
+    """Whether a path with this in it leads to the object that it seems to."""
+    return text not in ("", ".", "..") and "/" not in text
+
+
 def _segment(text: str) -> str:
-    # A name with a slash or dots alone would ask for another object than it seems to.
     assert text not in (".", ".."), f"{text!r} is not the name of an object"
     return quote(text, safe="")
 
