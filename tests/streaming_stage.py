@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import pty
-import signal
 import subprocess
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -238,7 +237,7 @@ class Stage:
 
 @contextmanager
 def streaming_stage(folder: Path) -> Iterator[Stage]:
-    """A server while the block lasts; all that its pods started is ended."""
+    """A server while the block lasts; with it ends all that its pods started."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         ready, done = threading.Event(), asyncio.Event()
@@ -251,8 +250,17 @@ def streaming_stage(folder: Path) -> Iterator[Stage]:
         finally:
             loop.call_soon_threadsafe(done.set)
             thread.join(DEADLINE_SECONDS)
-            for process in stage.kubelet.processes:
-                if process.poll() is None:
-                    os.kill(process.pid, signal.SIGKILL)
-                process.wait()
+            left = [process for process in stage.kubelet.processes if not _has_ended(process)]
     assert not thread.is_alive()
+    assert not left, "the server has ended them"
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it ends by itself; it ends in any case."""
+    try:
+        process.wait(DEADLINE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
+    return True

@@ -87,7 +87,9 @@ def test_the_logs_of_a_paused_job_are_those_that_its_engine_keeps(somebody: Pers
     until_it_holds(lambda: "up" in somebody.run("logs", "stays").stdout, "it has said something")
     assert somebody.run("pause", "stays").returncode == 0
     assert somebody.run("wait", "stays", "--for", "paused", "--timeout", "60s").returncode == 0
-    assert somebody.run("get", "pods", "-o", "name").stdout == ""
+    until_it_holds(
+        lambda: somebody.run("get", "pods", "-o", "name").stdout == "", "the pods are gone"
+    )
     assert somebody.run("logs", "stays").stdout == "worker-0 | up\n"
     other = somebody.run("logs", "stays", "-c", "mian").stderr
     assert "has no container mian (did you mean main?); it has main" in other

@@ -57,7 +57,7 @@ def test_changes_are_rows_of_the_same_table(yard: Yard) -> None:
         for name in ("third", "stays"):
             yard.does("pause", name)
             yard.does("wait", name, "--for", "paused", "--timeout", "60s")
-        paused = until(lambda line: "Paused" in line)
+        paused = until(lambda line: "Paused" in line and "0/2" in line)
         assert {row.split()[0] for row in paused} == {"stays"}, "only those that were named"
         at = head.index("PHASE")
         assert paused[-1][at:].startswith("Paused    0/2"), "in its columns"

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from rig.engine import JOBS, EngineKubectl, Room, RunningEngine
+from waiting import until_it_holds
 
 JSON = dict[str, Any]
 OWN_KUBECTL = shutil.which("kubectl")
@@ -70,9 +71,22 @@ def config(name: str, **data: str) -> JSON:
 def running(room: Room) -> Room:
     """A job `train` with two workers that are up."""
     room.create("genericjobs", job("train", 2), JOBS)
-    is_running = lambda found: found.get("status", {}).get("phase") == "Running"  # noqa: E731
-    room.until("genericjobs", "train", is_running, JOBS)
+    until_running(room, ready=2)
     return room
+
+
+def until_running(room: Room, ready: int) -> None:
+    def is_running(found: JSON) -> bool:
+        status = found.get("status", {})
+        return (status.get("phase"), status.get("readyReplicas")) == ("Running", ready)
+
+    room.until("genericjobs", "train", is_running, JOBS)
+
+
+def until_told(room: Room, pod: str, reason: str) -> None:
+    """Waits for an event about a pod: events come after the status."""
+    query = f"fieldSelector=involvedObject.name%3D{pod},reason%3D{reason}"
+    room.engine.until(room.path("events"), query, lambda _event: True)
 
 
 def spec_of(room: Room, name: str, plural: str = "genericjobs") -> JSON:
@@ -247,6 +261,8 @@ def test_apply_server_side(kubectl: EngineKubectl) -> None:
 
 def test_diff(kubectl: EngineKubectl) -> None:
     kubectl("apply", "-f", "-", stdin=job("train"))
+    # A status that changes meanwhile is a difference too.
+    until_running(kubectl.room, ready=1)
     assert kubectl("diff", "-f", "-", stdin=job("train")) == ""
     changed = job("train", ttlSecondsAfterFinished=60)
     told = kubectl("diff", "-f", "-", stdin=changed, code=1)
@@ -474,6 +490,7 @@ def test_describe_a_job(kubectl: EngineKubectl, running: Room) -> None:
 
 
 def test_describe_a_pod(kubectl: EngineKubectl, running: Room) -> None:
+    until_told(running, "train-worker-0", "Started")
     told = kubectl("describe", "pod", "train-worker-0")
     assert re.search(r"^Controlled By: +GenericJob/train$", told, re.MULTILINE)
     assert re.search(r"^    State: +Running$", told, re.MULTILINE)
@@ -501,6 +518,7 @@ def test_describe_other_core_kinds(kubectl: EngineKubectl) -> None:
 
 
 def test_events(kubectl: EngineKubectl, running: Room) -> None:
+    until_told(running, "train-worker-0", "Started")
     told = kubectl("events", "--for", "pod/train-worker-0").splitlines()
     assert told[0].split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert any("Started container main" in line for line in told[1:])
@@ -570,6 +588,8 @@ def test_delete_with_a_grace_period(kubectl: EngineKubectl) -> None:
     script = 'trap "echo asked to go" TERM; echo up; while :; do sleep 1000 & wait $!; done'
     room.pod("slow", "sh", "-c", script, terminationGracePeriodSeconds=500)
     room.running("slow")
+    path = room.path("pods", "slow") + "/log"
+    until_it_holds(lambda: room.engine.ask("GET", path).text == "up\n", "the trap is set")
     kubectl("delete", "pod", "slow", "--grace-period=500", "--wait=false")
     going = room.get("pods", "slow")["metadata"]
     assert going["deletionGracePeriodSeconds"] == 500
@@ -760,7 +780,9 @@ def test_exec_on_a_terminal(kubectl: EngineKubectl, shell: Room) -> None:
     )
     os.close(slave)
     try:
-        os.write(master, b"tty; stty size; echo $((6*7))-$COLOUR\n")
+        # The size comes right after the start, not with it.
+        sized = b"while [ \"$(stty size)\" != '33 101' ]; do :; done; "
+        os.write(master, sized + b"tty; stty size; echo $((6*7))-$COLOUR\n")
         seen = _read_until(master, rb"42-green")
         assert re.search(rb"/dev/(pts/\d+|console)\r\n33 101\r\n42-green", seen)
         # Ctrl-C is for the program inside, not for kubectl.

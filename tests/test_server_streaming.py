@@ -655,16 +655,18 @@ def test_each_direction_of_a_forwarded_connection_ends_alone(
 
 
 def test_a_port_where_nobody_listens_is_told(one_kubectl: Kubectl) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        closed = server.getsockname()[1]
-    with forwarded(one_kubectl, closed) as (port, process):
-        with socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS) as client:
-            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            # kubectl closes; what it has not read by then makes that a reset.
-            with suppress(ConnectionResetError):
-                assert client.recv(10) == b""
-        assert process.stderr is not None
-        told = process.stderr.readline().decode()
+    with socket.socket() as holder:
+        # Bound, so that it is nobody else's either.
+        holder.bind(("127.0.0.1", 0))
+        closed = holder.getsockname()[1]
+        with forwarded(one_kubectl, closed) as (port, process):
+            with socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                # kubectl closes; what it has not read by then makes that a reset.
+                with suppress(ConnectionResetError):
+                    assert client.recv(10) == b""
+            assert process.stderr is not None
+            told = process.stderr.readline().decode()
     assert f"error forwarding port {closed} to pod one, uid " in told
     assert "Connect call failed" in told
 

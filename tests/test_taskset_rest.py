@@ -100,7 +100,8 @@ def taskset(name: str, script: str = "echo hello; exec sleep 1000", group: str =
 @pytest.mark.parametrize("type_", [JSON_TYPE, YAML_TYPE])
 def test_a_taskset_is_created_runs_ends_and_is_deleted(room: Room, group: str, type_: str) -> None:
     curl = Curl(room, group, type_)
-    script = "echo $TASKSET_NAME $TASKROLE_NAME $TASKROLE_REPLICA_INDEX; sleep 0.5"
+    gate = room.engine.who.home / f"gate-{room.name}"
+    script = f"until [ -e {gate} ]; do sleep 0.1; done"
     created = curl("POST", curl.tasksets, taskset("ts", script, group))
     assert (created.status, created.content_type) == (201, "application/json")
     assert created.json["apiVersion"] == f"{REAL}/v1alpha1"
@@ -111,6 +112,7 @@ def test_a_taskset_is_created_runs_ends_and_is_deleted(room: Room, group: str, t
     seen = curl.until(path, "Running")
     pods = room.engine.ask("GET", room.path("pods")).json["items"]
     assert {pod["metadata"]["labels"]["PodTaskRole"] for pod in pods} == {"worker"}
+    gate.touch()
     seen += curl.until(path, "Succeeded")
     assert seen[0]["type"] == "ADDED"
     final = curl("GET", f"{curl.tasksets}/ts").json

@@ -96,10 +96,10 @@ def command(
     wish = _wish(wanted, other)
 
     async def talk(sender: Sender, namespace: str) -> End:
-        reference = await _reference(sender, namespace, what, other, wish)
-        if reference is None:
+        first = await _first(sender, namespace, what, other, wish)
+        if first is None:
             return End(None, DELETED, is_wanted=True)
-        return await _until(sender, reference, wish, timeout)
+        return await _until(sender, first, wish, timeout)
 
     end = ask(target, talk)
     if end.is_late:
@@ -151,16 +151,23 @@ def _named(what: str, one: Reference | None) -> JSON:
     return {"kind": one.resource.kind, **where, "name": one.name}
 
 
-async def _reference(
+class _First(msgspec.Struct, frozen=True):
+    """An object as it was when the waiting began."""
+
+    reference: Reference
+    value: JSON
+
+
+async def _first(
     sender: Sender, namespace: str, what: str, other: Resource | None, wish: Wish
-) -> Reference | None:
+) -> _First | None:
     """None if it is gone, as wished; what isn't there can't be waited for otherwise."""
     is_gone_wanted = wish.phase == DELETED.lower()
     if other is None:
         job = await looked_for(sender, namespace, what)
         if job is None and not is_gone_wanted:
             job = await found(sender, namespace, what)
-        return job.reference if job else None
+        return _First(job.reference, job.value) if job else None
     name = what.rpartition("/")[2]
     where = namespace if other.namespaced else ""
     answer = await sender.send(get(other, where, name))
@@ -169,11 +176,12 @@ async def _reference(
     if not answer.is_ok:
         raise click.ClickException(answer.problem.message)
     value = msgspec.json.decode(answer.body)
-    return Reference(other, where, name, value["metadata"]["uid"])
+    return _First(Reference(other, where, name, value["metadata"]["uid"]), value)
 
 
-async def _until(sender: Sender, reference: Reference, wish: Wish, timeout: float | None) -> End:
+async def _until(sender: Sender, first: _First, wish: Wish, timeout: float | None) -> End:
     """Until the wish is true or can't become so, or time is up."""
+    reference = first.reference
     is_job = reference.resource in _JOBS
     kind = reference.resource.kind
 
@@ -182,7 +190,7 @@ async def _until(sender: Sender, reference: Reference, wish: Wish, timeout: floa
             return view_of(value, kind).phase
         return str((value.get("status") or {}).get("phase") or "")
 
-    seen = ""
+    seen = phase_of(first.value)
 
     def is_settled(value: JSON) -> bool:
         nonlocal seen
