@@ -33,7 +33,7 @@ ASK = """
 import sys, urllib.error, urllib.request
 for url in sys.argv[1:]:
     try:
-        print(url, urllib.request.urlopen(url, timeout=20).read().decode())
+        print(url, urllib.request.urlopen(url, timeout=60).read().decode())
     except urllib.error.HTTPError as error:
         print(url, error.code)
     except OSError as error:
@@ -127,7 +127,7 @@ async def _restarted(folder: Path) -> None:
 import os, urllib.request
 while not os.path.exists({str(folder / "again")!r}):
     pass
-print(urllib.request.urlopen({url!r}, timeout=20).read().decode())
+print(urllib.request.urlopen({url!r}, timeout=60).read().decode())
 """
     first = SandboxRuntime(folder)
     outside = Outside(first.hub, NETWORK, folder)

@@ -31,7 +31,7 @@ from jobyard.node.supervisor.keeping import read_state
 from jobyard.node.supervisor.life import supervise
 from jobyard.node.supervisor_wire import SupervisorLink
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 T = TypeVar("T")
 
 

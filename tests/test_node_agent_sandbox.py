@@ -71,7 +71,7 @@ async def act(scene: Scene) -> None:
         {"name": "made", "mountPath": "/srv-made"},
         {"name": "words", "mountPath": "/words/here"},
     ]
-    probe = {"httpGet": {"port": 80}, "periodSeconds": 1}
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 1, "timeoutSeconds": 30}
     await scene.pod(
         "server",
         *("sh", "-c", serve),
@@ -91,7 +91,7 @@ async def act(scene: Scene) -> None:
     ask = (
         "import urllib.request as u\n"
         f"for n in ('web', 's0.web', 'web.{scene.namespace}.svc.cluster.local', 's0'):\n"
-        "    print(u.urlopen(f'http://{n}/', timeout=5).read().decode().strip())\n"
+        "    print(u.urlopen(f'http://{n}/', timeout=30).read().decode().strip())\n"
     )
     await scene.pod("client", "python3", "-c", ask)
     await scene.phase("client", "Succeeded")

@@ -45,6 +45,7 @@ from jobyard.node.ordering.surroundings import (
     ServiceLink,
     Setup,
 )
+from jobyard.node.pod_book import PodBook
 from jobyard.node.pod_object import PodObject, pod_from, pod_of
 from jobyard.node.pod_status import Facts, Refusal, patch_of, status_of
 from jobyard.node.pod_step import Step, grace_seconds, step_of
@@ -1249,3 +1250,24 @@ def test_the_grace_of_a_pod(given: PodObject | None, seconds: float) -> None:
 def test_both_errors_are_one_kind() -> None:
     assert issubclass(NeverError, OrderingError)
     assert issubclass(NotYetError, OrderingError)
+
+
+# The book of pods
+
+
+def test_of_every_version_of_a_pod_is_told_once_whoever_brings_it() -> None:
+    """The answer to a write and the watch tell of the same versions, in any order."""
+    told: list[str] = []
+    book = PodBook()
+    book.listen(told.append)
+    first, second, third = (pod(metadata={"resourceVersion": number}) for number in "789")
+    book.absorb(first)
+    assert (told, book.pod(UID)) == ([], None), "nothing that the watch has not brought"
+    book.changed(first)
+    book.absorb(second)
+    book.changed(second)
+    assert (told, book.pod(UID)) == ([UID] * 2, second)
+    book.changed(third)
+    book.absorb(third)
+    book.absorb(second)
+    assert (told, book.pod(UID)) == ([UID] * 3, third)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isolation_stage import read_all as read_terminal
 from supervised import (
     DEADLINE_SECONDS,
     Nursery,
@@ -61,6 +63,11 @@ IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 def pods(tmp_path: Path) -> Iterator[Nursery]:
     with nursery(tmp_path) as made:
         yield made
+
+
+def until_there(path: str) -> str:
+    """For a script that must not go on before another has made a file."""
+    return f"until [ -e {path} ]; do sleep 0.02; done"
 
 
 def end_of(state: PodState) -> End:
@@ -226,28 +233,32 @@ def test_stop_while_an_init_container_runs(pods: Nursery) -> None:
 
 
 def test_a_sidecar_ends_after_the_others(pods: Nursery, tmp_path: Path) -> None:
-    note = f"{tmp_path}/notes"
+    note, up = f"{tmp_path}/notes", f"{tmp_path}/up"
     side = shell(
-        f"trap 'echo side >> {note}; exit 0' TERM; sleep 1000 & wait", "side", is_sidecar=True
+        f"trap 'echo side >> {note}; exit 0' TERM; touch {up}; sleep 1000 & wait",
+        "side",
+        is_sidecar=True,
     )
-    state = pods.end(pod(shell(f"sleep 0.2; echo main >> {note}"), init_containers=(side,)))
+    main = shell(f"{until_there(up)}; echo main >> {note}")
+    state = pods.end(pod(main, init_containers=(side,)))
     assert Path(note).read_text().split() == ["main", "side"]
     assert state.init_containers[0].end is not None
     assert end_of(state).exit_code == 0
 
 
 def test_at_its_deadline_a_pod_ends(pods: Nursery) -> None:
-    state = pods.end(pod(shell(FOREVER), deadline_seconds=0.2, grace_seconds=5))
+    state = pods.end(pod(shell(FOREVER), deadline_seconds=1, grace_seconds=5))
     assert state.reason == "DeadlineExceeded"
     assert end_of(state).exit_code == 143
 
 
 def test_hooks_run_inside_the_container(pods: Nursery, tmp_path: Path) -> None:
-    note = f"{tmp_path}/notes"
+    note, up = f"{tmp_path}/notes", f"{tmp_path}/up"
+    stop = f"{until_there(up)}; sleep 0.1; echo stop >> {note}"
     container = shell(
-        f"trap 'echo term >> {note}; exit 0' TERM; sleep 1000 & wait",
+        f"trap 'echo term >> {note}; exit 0' TERM; touch {up}; sleep 1000 & wait",
         post_start=Check(argv=("/bin/sh", "-c", f"echo start >> {note}")),
-        pre_stop=Check(argv=("/bin/sh", "-c", f"sleep 0.1; echo stop >> {note}")),
+        pre_stop=Check(argv=("/bin/sh", "-c", stop)),
     )
     one = pods.start(pod(container))
 
@@ -316,7 +327,7 @@ def web() -> Iterator[Web]:
 
 
 def probed(check: Check, **fields: Any) -> Probe:
-    return Probe(check=check, **{"period_seconds": 0.05, "timeout_seconds": 5, **fields})
+    return Probe(check=check, **{"period_seconds": 0.05, "timeout_seconds": 30, **fields})
 
 
 def test_an_http_probe_decides_about_readiness(pods: Nursery, web: Web) -> None:
@@ -388,9 +399,12 @@ def test_a_tcp_probe_needs_a_listener(pods: Nursery) -> None:
 
 def test_an_exec_probe_that_fails_restarts_the_container(pods: Nursery, tmp_path: Path) -> None:
     alive = tmp_path / "alive"
-    probe = probed(Check(argv=("/bin/cat", str(alive))), failure_threshold=2, grace_seconds=5)
+    check = Check(argv=("/bin/cat", str(alive)))
+    # However long it takes to start.
+    startup = probed(check, failure_threshold=10**6)
+    liveness = probed(check, failure_threshold=2, grace_seconds=5)
     order = pod(
-        shell(f"touch {alive}; {FOREVER}", probes=Probes(startup=probe, liveness=probe)),
+        shell(f"touch {alive}; {FOREVER}", probes=Probes(startup=startup, liveness=liveness)),
         restart_policy=RestartPolicy.ALWAYS,
     )
     one = pods.start(order)
@@ -478,11 +492,13 @@ threads = [threading.Thread(target=pour, args=(1, b"o")), threading.Thread(targe
     assert max(part.stat().st_size for part in parts) <= 4 * 2**20
 
 
-def test_who_holds_the_pipe_open_does_not_hold_the_pod(pods: Nursery) -> None:
+def test_who_holds_the_pipe_open_does_not_hold_the_pod(pods: Nursery, tmp_path: Path) -> None:
     """A process that got away; in a real cage there is none, but nothing waits for it anyway."""
-    one = pods.start(pod(shell("(setsid sleep 1000) & echo $!; sleep 0.1; echo done")))
-    state = one.end()
-    assert end_of(state).finished_at - end_of(state).started_at < 5
+    away = f"{tmp_path}/away"
+    getting_away = f"(setsid sh -c 'touch {away}; exec sleep 1000') & echo $!"
+    one = pods.start(pod(shell(f"{getting_away}; {until_there(away)}; echo done")))
+    # In time, which the other one has plenty of.
+    one.end()
     text = one.text()
     assert text.endswith(b"done\n")
     os.kill(int(text.split()[0]), signal.SIGKILL)
@@ -615,7 +631,7 @@ def test_a_terminal_inside_can_be_resized(pods: Nursery) -> None:
             resize(pipes, columns=123, rows=45)
             os.write(pipes.stdin, b"go\n")
             assert int(await read_all(pipes.status)) == 3
-            assert b"45 123" in os.read(pipes.stdout, 4096)
+            assert "45 123" in await asyncio.to_thread(read_terminal, pipes.stdout)
             os.close(pipes.stdin)
             os.close(pipes.stdout)
 
@@ -674,13 +690,14 @@ def test_clients_come_and_go_and_a_slow_one_gets_the_newest(pods: Nursery) -> No
                     await until(link, lambda s, run=run: only(s).run > run)  # type: ignore[misc]
             async with one.link() as link:
                 state = await until(link, lambda s: only(s).run > 4)
-                # Of all that happened it gets the newest, and at most one that was under way.
+                # Of all that happened it gets the newest, after one that it had heard already and
+                # one that was under way.
                 behind = 0
                 async for news in slow.states():
                     if only(news).run >= only(state).run:
                         break
                     behind += 1
-                assert behind <= 1
+                assert behind <= 2
                 # In the meantime it is on disk as well, before anybody was told.
                 kept = read_state(one.folder)
                 assert kept is not None
@@ -742,7 +759,7 @@ print("heard", len(connection.recv(100)))
         pass_fds=[place],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=DEADLINE_SECONDS,
         env={"PATH": "/usr/bin:/bin"},
     )
     os.close(place)
@@ -769,12 +786,13 @@ def test_signals_of_the_terminal_are_not_for_the_supervisor(pods: Nursery) -> No
 
 
 def test_a_pod_never_runs_twice(pods: Nursery, tmp_path: Path) -> None:
-    order = pod(shell(f"echo x >> {tmp_path}/runs; {FOREVER}"))
+    order = pod(shell(f"echo x >> {tmp_path}/runs; echo ready; {FOREVER}"))
     first = pods.start(order)
 
     async def work() -> None:
         async with first.link() as link:
             await until(link, is_running)
+            await log_until(first, b"ready\n")
             assert is_supervised(first.folder)
             # While it runs, and by one that starts at the same time.
             assert pods.start(order).wait() == 0
@@ -924,6 +942,8 @@ def test_killed_at_any_moment_it_leaves_a_state_that_can_be_read(pods: Nursery) 
 
 def test_nothing_is_left_behind(pods: Nursery) -> None:
     """Neither descriptors in this process nor a socket, a lock holder or a file on its way."""
+    # What earlier tests left open is closed whenever it is collected.
+    gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     one = pods.start(pod(shell(FOREVER)))
     stopped(one)

@@ -33,12 +33,15 @@ class Lanes:
         self._failures: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._slots = asyncio.Semaphore(PASSES_MAX)
+        self._is_closed = False
 
     def wake(self, uid: str) -> None:
         """Let there be a pass that sees all that is true now."""
         timer = self._timers.pop(uid, None)
         if timer is not None:
             timer.cancel()
+        if self._is_closed:
+            return
         if uid in self._busy:
             self._again.add(uid)
             return
@@ -50,6 +53,8 @@ class Lanes:
         timer = self._timers.pop(uid, None)
         if timer is not None:
             timer.cancel()
+        if self._is_closed:
+            return
         loop = asyncio.get_running_loop()
         self._timers[uid] = loop.call_later(seconds, self._rung, uid)
 
@@ -66,7 +71,8 @@ class Lanes:
             timer.cancel()
 
     def close(self) -> None:
-        """No timer may ring after the task group has ended."""
+        """No timer may ring after the task group has ended, nor one that a last pass would set."""
+        self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

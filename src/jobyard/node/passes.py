@@ -26,6 +26,7 @@ from jobyard.node.pod_object import PodObject, pod_of
 from jobyard.node.pod_status import Facts, Refusal, lost_state, patch_of, status_of
 from jobyard.node.pod_step import Step, grace_seconds, step_of
 from jobyard.node.runtime import Runtime
+from jobyard.node.sources import has_other_files
 from jobyard.node.starting import Hindrance, Outcome, Starter
 from jobyard.node.state import PodState, Stage
 
@@ -110,7 +111,7 @@ class Passes:
             case Step.REPORT:
                 assert pod is not None, f"pod {uid} has no object to report to"
                 await self._report(pod, state, notes)
-                await self._refresh(pod, notes)
+                await self._refresh(uid, notes)
             case Step.REMOVE:
                 assert pod is not None, f"pod {uid} is removed already"
                 await self._remove(pod, state, notes)
@@ -175,7 +176,10 @@ class Passes:
         request = merge_patch(PODS, namespace, name, patch, subresource="status")
         answer = await send_patiently(parts.sender, request)
         if answer.is_ok:
-            parts.book.absorb(pod_of(answer.body))
+            answered = pod_of(answer.body)
+            if has_other_files(parts.book.pod(pod.metadata.uid), answered):
+                notes.has_stale_volumes = True
+            parts.book.absorb(answered)
         elif answer.status == NOT_FOUND:
             parts.book.vanished(pod.metadata.uid)
         elif answer.status == CONFLICT and self.lanes is not None:
@@ -190,11 +194,19 @@ class Passes:
         pool = self._parts.pool
         return pool.known(uid) if pool is not None else ""
 
-    async def _refresh(self, pod: PodObject, notes: _Notes) -> None:
-        state = self._parts.book.state(pod.metadata.uid)
-        if notes.has_stale_volumes and state is not None and not state.is_over:
+    async def _refresh(self, uid: str, notes: _Notes) -> None:
+        # The pod as it is by now: it may have changed since the pass began.
+        pod, state = self._parts.book.pod(uid), self._parts.book.state(uid)
+        if pod is None or state is None or state.is_over:
+            return
+        if notes.has_stale_volumes:
+            # Not afterwards: what changes meanwhile spoils them again.
             notes.has_stale_volumes = False
-            await self._parts.starter.refresh(pod)
+            try:
+                await self._parts.starter.refresh(pod)
+            except Exception:
+                notes.has_stale_volumes = True
+                raise
 
     async def _remove(self, pod: PodObject, state: PodState | None, notes: _Notes) -> None:
         if notes.is_removed:

@@ -63,9 +63,9 @@ class PodBook:
         pass
 
     def absorb(self, pod: PodObject) -> None:
-        """The answer to a write of our own; the watch will tell of it too."""
+        """The answer to a write of our own; if the watch tells of it later, it is no news then."""
         if pod.metadata.uid in self._pods:
-            self._put(pod)
+            self.changed(pod)
 
     def vanished(self, uid: str) -> None:
         """The object is gone."""

@@ -75,6 +75,15 @@ class Sources:
         """Nothing is kept, so nothing can be missing."""
 
 
+def has_other_files(known: PodObject | None, pod: PodObject) -> bool:
+    """Whether files about the pod itself say something else by now."""
+    return has_files_about_itself(pod) and (
+        known is None
+        or known.metadata.labels != pod.metadata.labels
+        or known.metadata.annotations != pod.metadata.annotations
+    )
+
+
 class PodChanges:
     """Between the watch and the book: also notices labels that have to reach files."""
 
@@ -94,12 +103,5 @@ class PodChanges:
         self._book.changed(obj)
 
     def _compare(self, pod: PodObject) -> None:
-        if not has_files_about_itself(pod):
-            return
-        known = self._book.pod(pod.metadata.uid)
-        if (
-            known is None
-            or known.metadata.labels != pod.metadata.labels
-            or known.metadata.annotations != pod.metadata.annotations
-        ):
+        if has_other_files(self._book.pod(pod.metadata.uid), pod):
             self._spoil(pod.metadata.uid)

@@ -37,12 +37,15 @@ from jobyard.node.isolation.host import HostCage
 from jobyard.node.isolation.sandbox import SandboxCage
 from jobyard.node.isolation.users import RealUser
 from jobyard.node.order import PodOrder
+from jobyard.node.polling import until
 from jobyard.node.supervisor.life import supervise
 
 # What every supervisor holds on to, for hubs to come and for the way outside.
 _SHARED: Final = (NETWORK_DESCRIPTOR, USER_DESCRIPTOR, LIFELINE_DESCRIPTOR)
 _LOOK_SECONDS: Final = 5.0
 _CLIENT_SECONDS: Final = 5.0
+_QUIT_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.005
 _decode_order: Final = msgspec.json.Decoder(PodOrder).decode
 
 
@@ -85,13 +88,19 @@ class Hub:
             if self._listener.fileno() in ready:
                 self._accept()
         (self._data / SOCKET_NAME).unlink(missing_ok=True)
+        if self._is_done:
+            # Whoever waits for the hub's end waits for that of all it ever started.
+            until(self._reap, seconds=_QUIT_SECONDS, interval_seconds=_AGAIN_SECONDS)
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Whether no child is left."""
         with contextlib.suppress(ChildProcessError):
             while ended := os.waitpid(-1, os.WNOHANG)[0]:
                 for uid, pid in list(self._supervisors.items()):
                     if pid == ended:
                         del self._supervisors[uid]
+            return False
+        return True
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
