@@ -106,7 +106,8 @@ class Playground:
     def told(self) -> Counter[tuple[str, int, int, str, str]]:
         """What the ledger says: job, rank, attempt, uid of the pod, start or end."""
         found: Counter[tuple[str, int, int, str, str]] = Counter()
-        for line in self._ledger.read_text().splitlines():
+        # Behind the last end of a line is one that is being written.
+        for line in self._ledger.read_text().split("\n")[:-1]:
             job, rank, attempt, uid, what = line.split()
             found[job, int(rank), int(attempt), uid, what] += 1
         return found
@@ -207,26 +208,15 @@ def expected_log(replica: str, attempt: int) -> str:
 
 
 def has_ended(status: JSON) -> bool:
-    """Of any kind of job."""
-    return status.get("phase") in ("Succeeded", "Failed", "TaskSetCompleted")
+    """Of any kind of job: it has, and the last of its replicas, which may come after it."""
+    is_over = status.get("phase") in ("Succeeded", "Failed", "TaskSetCompleted")
+    return is_over and all(code is not None for _, code in _rows(status))
 
 
 def faults(job: Job, status: JSON) -> list[str]:
     """Where a status differs from the plan."""
-    if job.kind == "TaskSet":
-        ending = status.get("state")
-        rows = [
-            (row.get("totalRetriedCount", 0), _code_of_task(row))
-            for role in status["roleStatus"]
-            for row in role["replicaStatus"]
-        ]
-    else:
-        ending = status.get("phase")
-        rows = [
-            (row.get("restartCount", 0), _code_of_replica(row))
-            for task in status["tasks"]
-            for row in task["status"]
-        ]
+    ending = status.get("state" if job.kind == "TaskSet" else "phase")
+    rows = _rows(status)
     wanted = [(len(attempts) - 1, attempts[-1].exit_code) for attempts in job.plan]
     out = []
     if ending != ("Succeeded" if job.succeeds else "Failed"):
@@ -234,6 +224,21 @@ def faults(job: Job, status: JSON) -> list[str]:
     if rows != wanted:
         out.append(f"{job.name} ({job.kind}): restarts and codes {rows}, planned {wanted}")
     return out
+
+
+def _rows(status: JSON) -> list[tuple[int, int | None]]:
+    """Restarts and the last exit code of each replica."""
+    if "roleStatus" in status:
+        return [
+            (row.get("totalRetriedCount", 0), _code_of_task(row))
+            for role in status["roleStatus"]
+            for row in role["replicaStatus"]
+        ]
+    return [
+        (row.get("restartCount", 0), _code_of_replica(row))
+        for task in status["tasks"]
+        for row in task["status"]
+    ]
 
 
 def _code_of_task(row: JSON) -> int | None:

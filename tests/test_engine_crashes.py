@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -186,16 +186,19 @@ def kill_often(
 ) -> Counter[str]:
     """Kills engines at random moments; tells how many of them were how far.
 
-    Every third while it starts: how long that takes here, those before it have shown.
+    Every third while it starts: how long that takes here, those before it have shown. Their
+    moments are spread over that time, so that few kills see all parts of it too.
     """
     moments: Counter[str] = Counter()
     nobody = threading.Event()
     birth_seconds = 0.0
+    parts = dice.sample(range(kills // 3), kills // 3)
     for number in range(kills):
         born = time.monotonic()
         pid = lives.next()
         if number % 3 == 2:
-            nobody.wait(dice.random() * birth_seconds)
+            part_seconds = birth_seconds / (kills // 3)
+            nobody.wait((parts.pop() + dice.random()) * part_seconds)
         else:
             lives.up(pid)
             birth_seconds = time.monotonic() - born
@@ -285,6 +288,7 @@ def nothing_is_lost_or_done_twice(who: Person, kills: int, runtime: str) -> None
         until_it_holds(
             lambda: all(map(has_ended, statuses(engine, jobs).values())),
             "all jobs are over",
+            DEADLINE_SECONDS,
         )
         found = statuses(engine, jobs)
         assert found.keys() == {job.name for job in jobs}
@@ -333,6 +337,13 @@ def by_name(who: Person, name: str) -> list[int]:
     return found
 
 
+def kill(*victims: int) -> None:
+    for victim in victims:
+        # One may be gone with another.
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+
+
 def test_pods_go_on_when_hub_and_engine_are_killed(somebody: Person) -> None:
     who = somebody
     ground = Playground(who, random.Random(1))
@@ -341,15 +352,17 @@ def test_pods_go_on_when_hub_and_engine_are_killed(somebody: Person) -> None:
         pid = lives.next()
         lives.up(pid)
         room = Room(RunningEngine(who, lives.folder), "default")
+        listens = {"tcpSocket": {"port": 8000}, "periodSeconds": 1}
+        words = ("python3", "-m", "http.server", "8000")
+        room.pod("server", *words, main={"readinessProbe": listens})
+        address = room.running("server")["status"]["podIP"]
         calm = ground.steady("calm", "GenericJob", 3.0)
         submit(room.engine, [calm])
-        room.pod("server", "python3", "-m", "http.server", "8000")
-        address = room.running("server")["status"]["podIP"]
         until_it_holds(started(ground, [calm]), "the job has begun")
-        for victim in (*by_name(who, "jobyard-hub"), pid):
-            os.kill(victim, signal.SIGKILL)
-        pid = lives.next()
-        lives.up(pid)
+        kill(*by_name(who, "jobyard-hub"), pid)
+        lives.up(lives.next())
+        # Its port is another one if somebody has taken that of the first.
+        room = Room(RunningEngine(who, lives.folder), "default")
         # The network that the pods are in is the same as that of new ones.
         client = f"import urllib.request as u; u.urlopen('http://{address}:8000', timeout=20)"
         room.pod("client", "python3", "-c", client)
@@ -378,10 +391,9 @@ def test_what_was_killed_with_the_engine_is_told_as_it_is(somebody: Person) -> N
         job = ground.steady("struck", "GenericJob", 1000.0, replicas=1)
         submit(engine, [job])
         until_it_holds(started(ground, [job]), "the job has begun")
-        victims = (*by_name(who, "jobyard-hub"), *by_name(who, "jobyard-pod"), pid)
-        for victim in victims:
-            os.kill(victim, signal.SIGKILL)
+        kill(*by_name(who, "jobyard-hub"), *by_name(who, "jobyard-pod"), pid)
         lives.up(lives.next())
+        engine = RunningEngine(who, lives.folder)
         until_it_holds(over(engine, [job]), "the job is over")
         status = statuses(engine, [job])["struck"]
         (row,) = status["tasks"][0]["status"]
@@ -412,12 +424,19 @@ def earlier(seconds: float, containers: tuple[ContainerState, ...]) -> Iterator[
         yield replace(each, end=replace(each.end, finished_at=finished_at))
 
 
+def steady_ones(ground: Playground, seconds: float) -> list[Job]:
+    """How long they take may be said anew: each pod reads it when it starts."""
+    kinds = {"first": "GenericJob", "second": "TaskSet"}
+    return [ground.steady(name, kind, seconds) for name, kind in kinds.items()]
+
+
 @pytest.mark.parametrize("was_killed", [False, True], ids=["engine running", "engine killed"])
 def test_jobs_do_not_fail_because_of_down(somebody: Person, was_killed: bool) -> None:
     who = somebody
     ground = Playground(who, random.Random(1))
     before = interfaces()
-    jobs = [ground.steady("first", "GenericJob", 3.0), ground.steady("second", "TaskSet", 3.0)]
+    # For as long as `down` may take.
+    jobs = steady_ones(ground, 1000.0)
     with lives_of(who) as lives:
         lives.up(lives.next())
         engine = RunningEngine(who, lives.folder)
@@ -431,14 +450,17 @@ def test_jobs_do_not_fail_because_of_down(somebody: Person, was_killed: bool) ->
     assert len(ground.told()) == 4, "nobody has come to an end"
     # The next engine comes much later than what the clocks of two machines may differ by.
     let_time_pass(lives.folder, AWAY_SECONDS)
+    steady_ones(ground, 0.0)
     with lives_of(who) as lives:
         lives.up(lives.next())
         engine = RunningEngine(who, lives.folder)
         until_it_holds(over(engine, jobs), "the jobs are over")
         found = statuses(engine, jobs)
         assert [fault for job in jobs for fault in faults(job, found[job.name])] == []
-        alone = Room(engine, "default").get("pods", "alone")["status"]
-        assert (alone["phase"], alone["reason"]) == ("Failed", "Terminated")
+        alone = Room(engine, "default").until(
+            "pods", "alone", lambda pod: pod["status"]["phase"] == "Failed"
+        )["status"]
+        assert alone["reason"] == "Terminated"
         conditions = {each["type"]: each for each in alone["conditions"]}
         assert conditions["DisruptionTarget"]["status"] == "True"
         nothing_is_left(lives, before)

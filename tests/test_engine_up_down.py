@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,14 @@ from rig.engine import Room, RunningEngine
 from rig.person import MARK, Person, person
 from waiting import until_it_holds
 
+from jobyard.node.host_ports import FIRST_NUMBER
 from jobyard.run.homes import DataFolder
 
 IS_ROOT = os.geteuid() == 0
 # Far less than the half minute that an engine has to come up: who can't is told at once.
 SOON_SECONDS = 20
 BAD_INPUT = 2
+PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @pytest.fixture
@@ -147,8 +151,15 @@ def test_down_stops_an_engine_that_never_announced_itself(who: Person) -> None:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
+    """If possible none that the kernel hands out by itself: it stays free until it is used."""
+    first_of_kernel = int(PORT_RANGE.read_text().split()[0])
+    others = range(10_000, min(first_of_kernel, FIRST_NUMBER)) or [0]
+    while True:
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", secrets.choice(others))) as door,
+        ):
+            return int(door.getsockname()[1])
 
 
 def test_an_engine_with_a_folder_and_a_port_of_its_own(who: Person) -> None:

@@ -274,10 +274,13 @@ def test_a_number_that_is_taken_is_not_given() -> None:
 
 
 def test_whether_a_number_is_free_is_asked_of_the_machine() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number = server.getsockname()[1]
-        assert not is_free(number)
-    assert is_free(number)
+    let_go = []
+    for _ in range(20):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            let_go.append(server.getsockname()[1])
+            assert not is_free(let_go[-1])
+    # Others of the machine may have taken one by now, but not all of them.
+    assert any(is_free(number) for number in let_go)
 
 
 def test_a_service_leads_to_the_first_pod_behind_it() -> None:

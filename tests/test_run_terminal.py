@@ -32,7 +32,13 @@ spec:
           image: busybox
           command: [sh, -c, {script}]
 """
-SPEAK_AND_WAIT = 'for n in 1 2 3; do echo "line $n of $HOSTNAME"; sleep 0.7; done'
+# What the replicas wait for, so that they run for as long as there is something to see.
+WAIT = "until [ -e {go} ]; do sleep 0.1; done"
+SPEAK_AND_WAIT = f"""
+echo "line 1 of $HOSTNAME"
+{WAIT}
+for n in 2 3; do echo "line $n of $HOSTNAME"; done
+"""
 TITLE = re.compile(r"^GenericJob/job  (\w+)  ([\d.]+)[s…]")
 
 
@@ -43,27 +49,40 @@ def somebody() -> Iterator[Person]:
 
 
 def job(who: Person, script: str, replicas: int = 2) -> str:
-    return str(who.write("job.yaml", JOB.format(script=json.dumps(script), replicas=replicas)))
+    script = json.dumps(script.replace("{go}", str(who.work / "go")))
+    return str(who.write("job.yaml", JOB.format(script=script, replicas=replicas)))
 
 
 def titles(frame: list[str]) -> list[re.Match[str]]:
     return [found for line in frame if (found := TITLE.match(line))]
 
 
+def running_frames(terminal: Terminal, replica: str) -> list[list[str]]:
+    """The frames in which the job and the replica are running."""
+    row = f"  {replica}   Running"
+    return [
+        frame
+        for frame in terminal.frames
+        if any(title[1] == "Running" for title in titles(frame))
+        and any(line.startswith(row) for line in frame)
+    ]
+
+
 def test_the_table_stays_below_the_logs_and_goes_at_the_end(somebody: Person) -> None:
     with closing(Terminal(90, 24)) as terminal:
         terminal.start(somebody, "run", job(somebody, SPEAK_AND_WAIT))
+        # It goes on counting while nothing is said.
+        terminal.until(
+            lambda: len({titles(each)[0][2] for each in running_frames(terminal, "worker-1")}) > 1
+        )
+        somebody.write("go", "")
         assert terminal.wait() == 0, terminal.text
     live = [frame for frame in terminal.frames if titles(frame)]
     assert all(len(titles(frame)) == 1 for frame in live), "the one before is taken away"
-    running = [frame for frame in live if titles(frame)[0][1] == "Running"]
-    assert any(re.match(r"  worker-1   Running", line) for frame in running for line in frame)
     for frame in live:
         shown = [line for line in frame if line]
         (at,) = (n for n, line in enumerate(shown) if TITLE.match(line))
         assert not any(" | " in line for line in shown[at:]), "logs are above"
-    # It goes on counting while nothing is said.
-    assert len({titles(frame)[0][2] for frame in running}) >= 2
     text = terminal.text
     assert not titles(text), "nothing of it is left"
     end = next(n for n, line in enumerate(text) if line.startswith("GenericJob/job succeeded"))
@@ -80,9 +99,12 @@ def test_the_table_stays_below_the_logs_and_goes_at_the_end(somebody: Person) ->
 
 
 def test_a_narrow_terminal_wraps_logs_but_no_table(somebody: Person) -> None:
-    script = 'echo "0123456789 0123456789 0123456789 0123456789"; sleep 1.5; exit 7'
+    script = f'echo "0123456789 0123456789 0123456789 0123456789"; {WAIT}; exit 7'
     with closing(Terminal(28, 16)) as terminal:
-        terminal.start(somebody, "run", job(somebody, script), NO_COLOR="1")
+        # Alone: of two the other may be stopped before it has said anything.
+        terminal.start(somebody, "run", job(somebody, script, replicas=1), NO_COLOR="1")
+        terminal.until(lambda: bool(running_frames(terminal, "worker-0")))
+        somebody.write("go", "")
         assert terminal.wait() == 1, terminal.text
     assert "worker-0 | 0123456789 012345" in terminal.text
     live = [frame for frame in terminal.frames if titles(frame)]
@@ -92,16 +114,22 @@ def test_a_narrow_terminal_wraps_logs_but_no_table(somebody: Person) -> None:
         (at,) = (n for n, line in enumerate(shown) if TITLE.match(line))
         rows = shown[at + 1 :]
         assert all(line.startswith("  ") for line in rows), f"no row goes on in the next: {rows}"
-    assert "\x1b[3" not in terminal.raw.decode(), "NO_COLOR"
-    assert any(re.match(r"worker-[01]   Failed +7 .*…$", line) for line in terminal.text)
+    assert not re.search(rb"\x1b\[[\d;]*m", terminal.raw), "NO_COLOR"
+    assert any(re.match(r"worker-0   Failed +7 .*…$", line) for line in terminal.text)
 
 
 def test_a_low_terminal_counts_replicas(somebody: Person) -> None:
     with closing(Terminal(80, 12)) as terminal:
-        terminal.start(somebody, "run", job(somebody, "sleep 2", replicas=12), NO_COLOR="1")
+        terminal.start(somebody, "run", job(somebody, WAIT, replicas=12), NO_COLOR="1")
+        terminal.until(
+            lambda: any(
+                TITLE.match(line) and "12 running" in line
+                for frame in terminal.frames
+                for line in frame
+            )
+        )
+        somebody.write("go", "")
         assert terminal.wait() == 0, terminal.text
-    live = [line for frame in terminal.frames for line in frame if TITLE.match(line)]
-    assert any("12 running" in line for line in live), live
 
 
 def test_ctrl_c_takes_the_table_away_and_stops_the_job(somebody: Person) -> None:

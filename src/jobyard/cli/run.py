@@ -22,6 +22,7 @@ from jobyard.cli.file_names import FileName
 from jobyard.cli.live import rows
 from jobyard.cli.live.following import Following
 from jobyard.cli.live.jobs import JobView
+from jobyard.cli.live.log_lines import DRAIN_SECONDS
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
@@ -190,11 +191,21 @@ async def until_ended(
         stopped.clear()
         # What they say on their way out is shown too.
         left = await following.stop_jobs(stopped)
+        if not left:
+            await _finished(work, stopped)
         return code, [view if view.uid in left else rows.stopped(view) for view in views]
     finally:
         for each in (work, *asked):
             each.cancel()
         await asyncio.wait((work, *asked))
+
+
+async def _finished(work: asyncio.Future[None], hurry: asyncio.Event) -> None:
+    """When all jobs are gone, the end of their logs is still to be read; not for ever."""
+    asked = asyncio.ensure_future(hurry.wait())
+    await asyncio.wait((work, asked), timeout=DRAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    await asyncio.wait((asked,))
 
 
 def _show(flags: Flags) -> Show:
