@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
+import aiohttp
 import yaml
 from manifests import documents
 from rig.api import ApiCaller
@@ -29,12 +30,17 @@ from rig.kubelet import FakeKubelet
 from rig.plane import ControlPlane
 
 from jobyard.api.kinds import Kind, kind_of
+from jobyard.client.backoff import wait_seconds
 
 Json = dict[str, Any]
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 60
 WATCH_SECONDS = 300
+LOOK_SECONDS = 0.1
+# The collector of garbage looks for kinds that are new to it only twice a minute.
+COLLECTED_SECONDS = 120
+TOO_MANY_REQUESTS = 429
 CONDITIONS = ("Initialized", "Running", "ReplicaFailure", "Completed", "Failed", "Paused")
 OVER = ("Succeeded", "Failed")
 CHILDREN = {
@@ -244,11 +250,17 @@ class Stage:
         await self.until(f"the pods of {job} are {names}", lambda: set(self.pods(job)) == wanted)
 
     async def until_running(self, job: str, count: int) -> Json:
+        """So many replicas run, and theirs are the pods that were seen.
+
+        Jobs and pods have watches of their own, and each may be behind the other.
+        """
+
         def runs() -> bool:
             status = self.status(job)
-            return bool(
-                status.get("phase") == "Running" and status["aggregate"]["running"] == count
-            )
+            rows = [row for task in status.get("tasks", ()) for row in task["status"]]
+            running = {row.get("uid") for row in rows if row["phase"] == "Running"}
+            is_told = status.get("phase") == "Running" and len(running) == count
+            return is_told and running <= set(self.uids(job).values())
 
         await self.until(f"{count} replicas of {job} run", runs)
         return self.status(job)
@@ -270,6 +282,16 @@ class Stage:
             self._watches.append(self._tasks.create_task(self._watch(path)))
 
     async def _watch(self, path: str) -> None:
+        while True:
+            try:
+                return await self._see_all(path)
+            except aiohttp.ClientResponseError as refused:
+                # Of a kind that is new a server refuses watches until it knows its objects.
+                if refused.status != TOO_MANY_REQUESTS:
+                    raise
+            await wait_seconds(LOOK_SECONDS)
+
+    async def _see_all(self, path: str) -> None:
         async with aclosing(self.api.watch(path, deadline_seconds=WATCH_SECONDS)) as events:
             async for event in events:
                 self._seen[path].see(event)

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
@@ -28,6 +29,10 @@ OF_EACH_KIND = 4
 # After the last of these no job comes any more; what it has to do lasts until the kills end.
 LAST_JOB_AT = 92
 LATE = 90
+# So many more at most, until something was counted after the late ones.
+MORE_KILLS = 100
+# A life lasts for up to this, and for up to twice what it takes here to get something done.
+LIFE_SECONDS = 0.8
 DEADLINE_SECONDS = 240
 ATTEMPT = "batch.tensorstack.dev/attempt"
 PODS_BEFORE = "batch.tensorstack.dev/pods-before"
@@ -143,12 +148,14 @@ class Played:
         return Life(run_seconds=self._dice.random() / 4 if wanted or attempt else 0.25)
 
 
-async def killed_once(lives: asyncio.StreamReader, dice: random.Random) -> None:
+async def killed_once(
+    lives: asyncio.StreamReader, dice: random.Random, life_seconds: float
+) -> None:
     pid = int(await lives.readline())
     # A moment at random, from before its first call to the middle of its work.
     moment = asyncio.Event()
     try:
-        async with asyncio.timeout(dice.random() * 0.8):
+        async with asyncio.timeout(dice.random() * life_seconds):
             await moment.wait()
     except TimeoutError:
         os.kill(pid, signal.SIGKILL)
@@ -212,6 +219,14 @@ class Yard:
                     return found
         raise AssertionError(f"{path}: it holds only of {sorted(found)}")
 
+    async def first_life(self, lives: asyncio.StreamReader) -> float:
+        """How many seconds a life takes here until it has written of a job; then it is killed."""
+        pid = int(await lives.readline())
+        began = time.monotonic()
+        await self.when(self.names, "GenericJob", BATCH, bool)
+        os.kill(pid, signal.SIGKILL)
+        return time.monotonic() - began
+
     async def disturb(self, name: str) -> None:
         """One worker of an MPIJob is evicted, so that the whole gang is made anew."""
         await self.when([name], "MPIJob", BATCH, all_run)
@@ -263,14 +278,20 @@ def test_counts_stay_exact_when_the_controller_is_killed_at_100_random_moments(
             asyncio.TaskGroup() as others,
         ):
             yard = Yard(api, namespace, kubelet)
-            for kill in range(KILLS):
+            life_seconds = LIFE_SECONDS
+            for kill in range(KILLS + MORE_KILLS):
                 for manifest in (m for m, at in zip(jobs, arrivals, strict=True) if at == kill):
                     await yard.add(manifest)
                     if manifest["kind"] == "MPIJob":
                         others.create_task(yard.disturb(manifest["metadata"]["name"]))
                 if kill == LATE:
                     counts.append(await yard.restarts())
-                await killed_once(lives, dice)
+                if kill == 0:
+                    life_seconds = max(LIFE_SECONDS, 2 * await yard.first_life(lives))
+                    continue
+                await killed_once(lives, dice, life_seconds)
+                if kill + 1 >= KILLS and await yard.restarts() > counts[0]:
+                    break
             counts.append(await yard.restarts())
             return await yard.ends()
 

@@ -42,8 +42,8 @@ def test_a_full_namespace_keeps_what_was_made_and_the_rest_comes_later(staging: 
         told = await stage.until_told("job", "QuotaExceeded", "exceeded quota: small")
         assert told.type == "Warning"
         assert condition(stage.status("job"), "Initialized")["status"] == "True"
+        await stage.until("three of them are there", lambda: len(stage.pods("job")) == 3)
         before = stage.uids("job")
-        assert len(before) == 3
         await stage.kubectl("delete", "quota", "small")
         await stage.until("the fourth comes", lambda: len(stage.pods("job")) == 4)
         assert stage.uids("job").items() >= before.items()
@@ -56,7 +56,7 @@ def test_keys_that_somebody_deleted_are_there_again_when_the_job_goes_on(staging
         worker = {"replicas": 1, "cmd": ["walk"], "template": template("mpi-worker")}
         await stage.apply(job("MPIJob", worker=worker))
         await stage.until_pods("job", "launcher", "worker-0")
-        (name,) = stage.children("Secret", "job")
+        (name,) = await stage.until("the keys", lambda: list(stage.children("Secret", "job")))
         await stage.pause("job")
         await stage.until_phase("job", "Paused")
         await stage.until("no pod is left", lambda: not stage.pods("job"))

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from rig.kubectl import Kubectl
 from rig.kubelet import FakeKubelet
 from rig.plane import ControlPlane, write_private
 from rig.pod_life import Life
+from waiting import until_it_holds
 
 from jobyard.api.kinds import KINDS
 from jobyard.client.backoff import wait_seconds
@@ -48,10 +50,20 @@ def account(
     kubectl(
         "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     )
+    user = f"system:serviceaccount:{namespace}:jobyard-controller"
+    # Who decides about requests learns of roles a moment after they were made.
+    for resource in ("pods", "leases.coordination.k8s.io"):
+        until_it_holds(
+            partial(may, kubectl, user, "create", resource), f"{user} may create {resource}"
+        )
     yield kubeconfig_for(control_plane, kubectl, tmp_path)
     for each in objects:
         if each["kind"].startswith("Cluster"):
             kubectl("delete", each["kind"].lower(), each["metadata"]["name"])
+
+
+def may(kubectl: Kubectl, user: str, *what: str) -> bool:
+    return kubectl("auth", "can-i", *what, f"--as={user}", check=False).returncode == 0
 
 
 def kubeconfig_for(plane: ControlPlane, kubectl: Kubectl, folder: Path) -> Path:
@@ -67,7 +79,9 @@ def asked(plane: ControlPlane, namespace: str) -> Iterator[tuple[tuple[str, str,
     """What the account has asked for, and whether it may."""
     assert plane.audit_log is not None
     user = f"system:serviceaccount:{namespace}:jobyard-controller"
-    for line in plane.audit_log.read_text().splitlines():
+    # What comes after the last end of a line is still being written.
+    *lines, _ = plane.audit_log.read_text().split("\n")
+    for line in lines:
         entry = json.loads(line)
         if entry["user"]["username"] != user or "objectRef" not in entry:
             continue
@@ -162,6 +176,7 @@ async def pod_running(api: ApiCaller, namespace: str, name: str) -> None:
             pod = event["object"]
             if pod["metadata"]["name"] == name and pod["status"]["phase"] == "Running":
                 return
+    raise AssertionError(f"pod {name}: the watch ended before it ran")
 
 
 async def a_moment() -> None:
@@ -182,6 +197,7 @@ async def gone(api: ApiCaller, path: str) -> None:
             name = event["object"]["metadata"]["name"]
             if event["type"] == "DELETED" and name.startswith("any-"):
                 return
+    raise AssertionError(f"{path}: the watch ended before the job was gone")
 
 
 def by_requests() -> set[tuple[str, str, str]]:
@@ -231,11 +247,17 @@ def test_the_controller_asks_for_exactly_what_install_grants(
 
 def reduced(kubectl: Kubectl, namespace: str, *withheld: tuple[str, str]) -> None:
     """Takes `update` on these away from the controller's role."""
-    name = Settings(namespace=namespace).cluster_wide_name
+    user = f"system:serviceaccount:{namespace}:jobyard-controller"
+    (group, resource), name = withheld[-1], Settings(namespace=namespace).cluster_wide_name
+    plural, _, subresource = resource.partition("/")
+    what = (f"{plural}.{group}".rstrip("."), f"--subresource={subresource}")
+    may_update = partial(may, kubectl, user, "update", *what)
+    assert may_update()
     role = json.loads(kubectl("get", "clusterrole", name, "-o", "json").stdout)
-    for group, resource in withheld:
-        role = without(role, group, resource, "update")
+    for each in withheld:
+        role = without(role, *each, "update")
     kubectl("replace", "-f", "-", stdin=json.dumps(role))
+    until_it_holds(lambda: not may_update(), f"{user} may no longer update {resource}")
 
 
 async def told(api: ApiCaller, path: str, name: str, words: str) -> None:
@@ -245,6 +267,7 @@ async def told(api: ApiCaller, path: str, name: str, words: str) -> None:
             job = event["object"]
             if job["metadata"]["name"] == name and words in json.dumps(job.get("status", {})):
                 return
+    raise AssertionError(f"{path}: the watch ended before {name} said {words!r}")
 
 
 def test_without_the_owners_finalizers_no_kind_gets_its_children(

@@ -45,6 +45,7 @@ def test_without_a_gang_scheduler_the_pods_go_to_the_default_one(staging: Stagin
         assert told.type == "Warning"
         assert "queue and priority have no effect" in told.message
         await stage.until_running(name, 2)
+        await stage.until_pods(name, "worker-0", "worker-1")
         for pod in stage.pods(name).values():
             assert pod["spec"]["schedulerName"] == "default-scheduler"
             assert not [label for label in pod["metadata"]["labels"] if GROUP in label]
@@ -80,8 +81,10 @@ def test_pods_that_no_scheduler_looks_at_are_told_of(
         assert told.message.endswith(words), told
         said = await stage.until_condition(name, "Running", "False", "Unscheduled")
         assert said["message"] == told.message
-        group = stage.children("PodGroup", name)[name]
+        group = await stage.until("a gang", lambda: stage.children("PodGroup", name).get(name))
+        assert group is not None
         assert group["spec"]["minMember"] == 2
+        await stage.until_pods(name, "worker-0", "worker-1")
         for pod in stage.pods(name).values():
             assert pod["spec"]["schedulerName"] == "t9k-scheduler"
             assert pod["metadata"]["labels"][f"{GROUP}/group-name"] == name

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from controller_stage import Json, Stage, Staging, Story
+from controller_stage import COLLECTED_SECONDS, Json, Stage, Staging, Story
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 from test_controller_kinds import (
@@ -96,6 +96,10 @@ async def others(stage: Stage, job: str, old: dict[str, str]) -> list[str]:
     return sorted(stage.pods(job))
 
 
+async def until_gone(stage: Stage, job: str, names: set[str]) -> None:
+    await stage.until(f"none of {sorted(names)}", lambda: not names & set(stage.pods(job)))
+
+
 async def run_all(stage: Stage, names: list[str]) -> None:
     await stage.all_at_once(*(stage.kubelet.running(name) for name in names))
 
@@ -126,7 +130,7 @@ def test_a_job_is_debugged_paused_and_resumed(kind: str, staging: Staging) -> No
 
         await stage.pause(job)
         await story.scene("paused", both(phase("Paused"), all_gone))
-        assert not stage.pods(job)
+        await stage.until("no pod is left", lambda: not stage.pods(job))
         await stage.pause(job, enabled=False)
         fresh = await others(stage, job, old)
         await story.scene(
@@ -165,13 +169,16 @@ def test_an_elastic_job_goes_from_two_to_five_to_one(kind: str, staging: Staging
         (job,) = await stage.apply(elastic(kind))
         story = Story(stage, job, f"{kind}-elastic", tells_pods_once=True)
         await story.scene("two run", both(all_run, counts(running=2)))
+        await stage.until_running(job, 2)
         two = stage.uids(job)
         await stage.kubectl("scale", kind, job, "--replicas=5")
         await story.scene("five run", both(all_run, counts(running=5)))
+        await stage.until_running(job, 5)
         five = stage.uids(job)
         assert five[f"{job}-worker-1"] == two[f"{job}-worker-1"]
         await stage.kubectl("scale", kind, job, "--replicas=1")
         one = await story.scene("one runs", both(all_run, counts(running=1)))
+        await stage.until_running(job, 1)
         await stage.until_pods(job, "worker-0")
         assert one["restarts"] == 0
         if kind == "pytorchtrainingjob":
@@ -257,7 +264,7 @@ def test_a_taskset_is_retried_as_a_whole_after_its_delay(staging: Staging) -> No
             await stage.kubelet.finish(f"{job}-gate-{attempt}-0-0", 11, message="closed")
             if attempt == 0:
                 waiting = await story.scene("waits for its retry", phase(RETRY_PENDING))
-                assert not stage.pods(job)
+                await until_gone(stage, job, {f"{job}-{pod}" for pod in pods})
             else:
                 began = stage.all_of("ConfigMap")[f"c-{job}-1"]["metadata"]["creationTimestamp"]
                 waited = moment(began) - moment(waiting["transitionTime"])
@@ -274,14 +281,15 @@ def test_deleting_a_taskset_deletes_all_of_it(staging: Staging, controllers: Con
         manifest = retried_taskset("deleted", delay=600, maxRetryCount=1)
         (job,) = await stage.apply(manifest)
         await stage.until("it runs", lambda: stage.status(job).get("state") == "Running")
+        await stage.until("all of it is seen", lambda: len(stage.pods(job)) == 3)
         owned = {kind: set(stage.children(kind, job)) for kind in ("ConfigMap", "Pod")}
         assert [len(names) for names in owned.values()] == [1, 3]
         await stage.kubectl("delete", "taskset", job)
         await stage.until(
             "nothing of it is left",
             lambda: not any(names & set(stage.all_of(kind)) for kind, names in owned.items()),
-            deadline_seconds=60,
+            deadline_seconds=COLLECTED_SECONDS,
         )
-        assert stage.job(job) is None
+        await stage.until("nor the TaskSet", lambda: stage.job(job) is None)
 
     staging.play(act)

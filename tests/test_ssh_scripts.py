@@ -71,11 +71,17 @@ class Site(msgspec.Struct, frozen=True):
         return str(self.folder / "files" / name)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextmanager
+def own_port() -> Iterator[int]:
+    """A port that nobody else is given for as long as this holds it.
+
+    sshd may listen there all the same: it sets SO_REUSEADDR too, and this socket doesn't listen.
+    """
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        yield port
 
 
 def users() -> list[int]:
@@ -102,7 +108,8 @@ def laid_out(uid: int) -> Iterator[Site]:
     for name in ("identity", "host_key"):
         make_key(folder / "keys" / name)
     folder.chmod(0o777)
-    yield Site(folder, free_port(), uid)
+    with own_port() as port:
+        yield Site(folder, port, uid)
     shutil.rmtree(folder)
 
 
