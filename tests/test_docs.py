@@ -11,7 +11,7 @@ from pathlib import Path
 import make_docs
 import pytest
 from click.testing import CliRunner
-from docs_pages import cli_page
+from docs_pages import cli_page, run_picture
 from docs_pages.outputs import BadMarkError, output, refreshed
 from docs_pages.picture import COLUMNS, Span, spans, wrapped
 from docs_pages.runs import digest, out_of_date
@@ -208,6 +208,26 @@ def test_what_kubectl_prints_in_the_docs_is_what_a_real_one_prints(
 @pytest.mark.parametrize("file", MARKDOWN, ids=lambda file: file.relative_to(ROOT).as_posix())
 def test_what_jobs_print_in_the_docs_came_from_the_files_as_they_are(file: Path) -> None:
     assert out_of_date(file.read_text(), ROOT) == [], "to run them anew: make howto"
+
+
+def test_the_picture_of_a_run_is_of_the_file_as_it_is() -> None:
+    assert run_picture.is_current(ROOT), "to run it anew: make howto"
+
+
+def test_without_being_asked_to_no_picture_of_a_run_is_drawn_or_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(WRITE_VARIABLE, raising=False)
+    job, place = tmp_path / run_picture.COMMAND.split()[-1], tmp_path / run_picture.PLACE
+    for file in (job, place):
+        file.parent.mkdir(parents=True)
+    job.write_text("one")
+    drawn = f"<svg>\n</svg>\n<!-- ran: {digest(run_picture.COMMAND, tmp_path)} -->\n"
+    place.write_text(drawn)
+    assert run_picture.is_current(tmp_path)
+    job.write_text("two")
+    assert not run_picture.is_current(tmp_path)
+    assert run_picture.run_picture(tmp_path) == drawn
 
 
 def test_a_changed_file_makes_what_it_printed_out_of_date(tmp_path: Path) -> None:

@@ -26,21 +26,30 @@ _LINES = 60
 _TAKEN_BACK = re.compile(r"\x1b\[(\d+)F\x1b\[J")
 _FRAME_END = "\x1b[?2026l"
 _FRAME_BEGIN = "\x1b[?2026h"
-_MARK = "<!-- ran: {} -->\n"
 
 
 def run_picture(root: Path) -> str:
     """The file as it stands, or as it comes out now if that is asked for and needed."""
-    place, mark = root / PLACE, _MARK.format(digest(COMMAND, root))
-    there = place.read_text() if place.is_file() else ""
     wish = os.environ.get(WRITE_VARIABLE)
-    if there.endswith(mark) and wish != "all":
-        return there
-    if not wish:
-        # Other than what is there, so it is told to be out of date.
-        return mark
+    if not wish or (is_current(root) and wish != "all"):
+        return _there(root)
     print(COMMAND, file=sys.stderr, flush=True)
-    return picture("jobyard run in a terminal", [(COMMAND, _screen(_typed_out(root)))]) + mark
+    drawn = picture("jobyard run in a terminal", [(COMMAND, _screen(_typed_out(root)))])
+    return drawn + _mark(root)
+
+
+def is_current(root: Path) -> bool:
+    """Whether the file that ran is still the same."""
+    return _there(root).endswith("</svg>\n" + _mark(root))
+
+
+def _there(root: Path) -> str:
+    place = root / PLACE
+    return place.read_text() if place.is_file() else ""
+
+
+def _mark(root: Path) -> str:
+    return f"<!-- ran: {digest(COMMAND, root)} -->\n"
 
 
 def _typed_out(root: Path) -> str:
