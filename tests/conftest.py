@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import random
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -33,6 +34,8 @@ def pytest_configure() -> None:
     # What its own option --hypothesis-seed sets: its examples follow from the same seed.
     hypothesis.core.global_force_seed = int(os.environ[SEED_VARIABLE])
     _compile_once()
+    # Started in the background, it is ignored, also by all that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _compile_once() -> None:

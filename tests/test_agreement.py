@@ -25,7 +25,8 @@ from jobyard.manifest.reading import read
 from jobyard.manifest.spelling import respelled
 from jobyard.schema.admission import Verdict, admitted
 
-MUTATIONS = 20_000
+# Some minutes' worth; more of them find what is rarer.
+MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000"))
 CHUNKS = 20
 CHANGES = 4_000
 CHANGE_CHUNKS = 4
