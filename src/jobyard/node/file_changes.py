@@ -81,8 +81,10 @@ class _Inotify:
 
     def _close_if_idle(self) -> None:
         if not self._waiting and self.descriptor >= 0:
-            asyncio.get_running_loop().remove_reader(self.descriptor)
-            os.close(self.descriptor)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self.descriptor)
+            # The kernel takes some ten milliseconds for it, which nobody has to wait for.
+            loop.run_in_executor(None, os.close, self.descriptor)
             self.descriptor = -1
 
     def _read(self) -> None:
