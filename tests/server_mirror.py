@@ -15,6 +15,7 @@ import msgspec
 from rig.api import Answer, ApiCaller
 
 from jobyard.server.managed_fields import applied, tracked
+from jobyard.server.managed_fields.applying import BEFORE_FIRST_APPLY
 from jobyard.server.patching import patched
 from jobyard.server.problem import ProblemError
 from jobyard.server.resource import (
@@ -103,6 +104,20 @@ def served(
 def entries(obj: Json | None) -> list[Json]:
     found: list[Json] = ((obj or {}).get("metadata") or {}).get("managedFields", [])
     return found
+
+
+def stamped_alike(ours: list[Json], theirs: list[Json]) -> list[Json]:
+    """Ours, with the real server's time at what was there before the first apply.
+
+    It looks at the clock again for the apply itself, and a second may begin in between.
+    """
+    times = {entry["manager"]: entry["time"] for entry in theirs if "time" in entry}
+    return [
+        {**entry, "time": times.get(BEFORE_FIRST_APPLY, entry["time"])}
+        if entry["manager"] == BEFORE_FIRST_APPLY and "time" in entry
+        else entry
+        for entry in ours
+    ]
 
 
 def content(obj: Json) -> Json:
@@ -240,10 +255,11 @@ class Mirror:
             # It could be merged; what the object then lacks is for a strategy to say.
             return answer
         assert answer.status in (200, 201), self._told(answer.text)
-        self._agree(entries(made), entries(answer.body), "the managed fields")
+        mine = stamped_alike(entries(made), entries(answer.body))
+        self._agree(mine, entries(answer.body), "the managed fields")
         if part == Part.WHOLE:
             self._agree_on_object(made, answer.body)
-        self._take(answer, entries(made))
+        self._take(answer, mine)
         return answer
 
     async def forget(self) -> None:
