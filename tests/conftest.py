@@ -16,7 +16,7 @@ from rig.plane import ControlPlane
 from waiting import until_it_holds
 
 from jobyard.api.crd import crd
-from jobyard.api.kinds import KINDS
+from jobyard.api.kinds import KINDS, Kind
 
 pytest_plugins = ["rig.plugin", "rig.engine", "simulation.plugin"]
 
@@ -65,3 +65,23 @@ def crds(control_plane: ControlPlane, run_folder: Path) -> None:
         until_it_holds(
             lambda: kubectl("get", served, check=False).returncode == 0, "our kinds are served"
         )
+        # And who checks owners learns of new kinds later still.
+        owned = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*map(_owned, KINDS)]})
+        tried = ("create", "--dry-run=server", "-f", "-")
+        until_it_holds(
+            lambda: kubectl(*tried, stdin=owned, check=False).returncode == 0,
+            "our kinds are known as owners",
+        )
+
+
+def _owned(kind: Kind) -> dict[str, object]:
+    owner = {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "name": "owner",
+        "uid": "none",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {"name": f"of-{kind.singular}", "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
