@@ -795,7 +795,7 @@ def test_all_of_this_works_for_an_ordinary_user(home: Path) -> None:
             "sh",
         ),
         *("setpriv", f"--reuid={NOBODY_IN_PARTICULAR}", f"--regid={NOBODY_IN_PARTICULAR}"),
-        *("--clear-groups", sys.executable, "-m", "pytest", "-n0", "-p", "no:randomly"),
+        *("--clear-groups", sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"),
         *("--basetemp", str(home / "t"), str(Path(__file__))),
     ]
     env = os.environ | {
