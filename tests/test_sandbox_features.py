@@ -6,12 +6,15 @@ say. Where a pod can't tell, the machine is looked at: no traces on it, no proce
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import uuid
 import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -237,6 +240,55 @@ def test_the_life_of_containers(yard: Person) -> None:
     )
     said(yard, "delete", "pod", "polite")
     assert (place / "goodbye").read_text() == "hook\nsignal\n"
+
+
+SHARED = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: DeepSpeedJob
+metadata: {{name: {name}}}
+spec:
+  config:
+    slotsPerWorker: 3
+    customCommand: |
+      cat /t9k/hostfile; echo over >/t9k/hostfile || echo read-only; ls -d /root/.ssh/config
+      touch /root/.ssh/{name} && until [ -e {folder}/seen ]; do sleep 0.05; done
+  worker:
+    replicas: 1
+    template: {{spec: {{containers: [{{name: worker, image: any}}]}}}}
+"""
+
+
+@pytest.mark.skipif(
+    not shutil.which("ssh"),
+    reason="no ssh here; get it with: apt-get install openssh-server openssh-client",
+)
+def test_jobs_that_log_in_share_no_path_of_the_machine_with_others(somebody: Person) -> None:
+    """Host file and keys are at fixed paths; two runs at once see each their own."""
+    token = f"j{uuid.uuid4().hex[:8]}"
+    names = [f"{token}-{n}" for n in range(2)]
+    meeting = folder(somebody, "meeting")
+    runs = []
+    for name in names:
+        path = somebody.write(f"{name}.yaml", SHARED.format(name=name, folder=meeting))
+        runs.append(somebody.start("run", str(path)))
+    seen = []
+    for run in runs:
+        assert run.stdout is not None
+        seen.append(next((line for line in run.stdout if " slots=" in line), "none"))
+    # Both have theirs while both run.
+    (meeting / "seen").touch()
+    for name, run, hosts in zip(names, runs, seen, strict=True):
+        with run:
+            assert run.stdout is not None
+            assert run.stderr is not None
+            said, problems = run.stdout.read(), run.stderr.read()
+        assert run.returncode == 0, said + problems
+        assert hosts == f"worker-0 | {name}-worker-0.{name} slots=3\n"
+        assert "worker-0 | read-only" in said.splitlines()
+        assert "worker-0 | /root/.ssh/config" in said.splitlines()
+    with contextlib.suppress(OSError):
+        assert token not in Path("/t9k/hostfile").read_text()
+    assert not list(Path("/root/.ssh").glob(f"{token}*"))
 
 
 def test_too_much_memory_is_told_in_the_table(somebody: Person) -> None:

@@ -25,6 +25,7 @@ from jobyard.plan.gangs import gang_of
 from jobyard.plan.naming import host_name
 from jobyard.plan.ssh import (
     FILES_PATH,
+    file_mount,
     launcher_start,
     names_in_the_open,
     scripts,
@@ -93,9 +94,12 @@ def _start(
         *(() if spec.disable_custom_env else _handed_on(role)),
     )
     launch, program = _launch(spec.config, spec.elastic, first_host)
-    return launcher_start(
+    start = launcher_start(
         identity, DEFAULT_AUTH_MOUNT_PATH, launch, program, env=env, script="first.sh"
     )
+    # Another number of workers makes this pod anew, with the hosts of that day.
+    mounts = (*start.mounts, file_mount("hostfile", HOSTFILE))
+    return msgspec.structs.replace(start, mounts=mounts)
 
 
 def _handed_on(role: Role) -> tuple[tuple[str, str], ...]:

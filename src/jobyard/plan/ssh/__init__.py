@@ -66,6 +66,14 @@ def mounts(auth_path: str) -> tuple[dict[str, Any], ...]:
     )
 
 
+def file_mount(name: str, path: str) -> dict[str, Any]:
+    """One of the job's files at a path of its own too; no user has to be able to write there.
+
+    Such a file never changes in a container that runs. So it is only for what makes the pod anew.
+    """
+    return {"name": "jobyard-files", "mountPath": path, "subPath": name, "readOnly": True}
+
+
 def worker_start(identity: Identity, sshd_path: str, auth_path: str) -> Start:
     """A replica that waits for logins: the program is sshd with the job's configuration."""
     return Start(

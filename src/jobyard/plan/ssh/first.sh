@@ -2,18 +2,11 @@
 # The first worker of a DeepSpeedJob: sshd as on the others, and beside it the program, once
 # every worker can be reached:
 #   sh first.sh deepspeed --hostfile /t9k/hostfile ...
-# The host file is written here and not mounted: a mounted file would not be the one that
-# this start of the job needs.
 set -eu
 here=$(dirname "$0")
 . "$here/prepare.sh"
 # The two scripts below find the keys in place.
 export JOBYARD_PREPARED=1
-
-hostfile=${JOBYARD_HOSTFILE:-/t9k/hostfile}
-mkdir -p "$(dirname "$hostfile")" 2>/dev/null || true
-cat "$files/hostfile" 2>/dev/null >"$hostfile" || fail "can't write $hostfile as uid $(id -u):" \
-    "run as root, or make its folder writable in the image"
 
 # NAME=VALUE lines, as DeepSpeed reads them. It prints them, and puts them on a command line where
 # quotes, $ and % would mean something: so only the variables that the job's author has written
