@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ from jobyard.node.abilities import What, look, missing_for_sandbox
 from jobyard.node.hub.outside import chosen
 from jobyard.node.hub.starting import SANDBOX, supervisor_of
 from jobyard.node.isolation.cgroups import own_folders
-from jobyard.node.isolation.points import wants_mirror
+from jobyard.node.isolation.points import MadeFolders, wants_mirror
 from jobyard.node.order import Mount, MountType, Redirect, RestartPolicy
 from jobyard.node.runtime import RuntimeFailedError
 
@@ -730,10 +731,88 @@ def test_the_host_runtime_watches_memory(data: Path) -> None:
         ("/opt/other", True),
         ("/data", False),
         ("/mnt/disk", False),
+        ("/root", True),
     ],
 )
 def test_where_a_mount_point_is_better_not_made_on_the_disk(parent: str, wanted: bool) -> None:
     assert wants_mirror(parent, ("/home/me", "/opt/project")) == wanted
+
+
+def test_roots_home_is_a_workplace_for_whom_it_is_home() -> None:
+    assert not wants_mirror("/root", ("/root", "/opt/project"))
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[list[MadeFolders]]:
+    """The lists of three engines with a data folder each, that use the same places."""
+    lists = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        lists.append(MadeFolders(tmp_path / name))
+    yield lists
+    for each in lists:
+        each.close()
+
+
+@pytest.mark.parametrize("is_folder", [True, False], ids=["a folder", "a file"])
+def test_of_several_engines_the_last_one_removes_what_was_made(
+    engines: list[MadeFolders], tmp_path: Path, is_folder: bool
+) -> None:
+    first, second, third = engines
+    path = tmp_path / "home" / "deep" / "place"
+    held = [each.claim(str(path), is_folder=is_folder) for each in engines]
+    # Who made it is the first to go.
+    os.close(held[0])
+    assert not first.clear()
+    os.close(held[2])
+    assert not third.clear()
+    assert path.exists()
+    os.close(held[1])
+    assert second.clear()
+    assert not (tmp_path / "home").exists()
+    assert first.clear()
+
+
+def test_no_engine_removes_what_was_there_or_what_has_come_to_hold_something(
+    engines: list[MadeFolders], tmp_path: Path
+) -> None:
+    first, second, _ = engines
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    for path in (old, new):
+        for each in (first, second):
+            os.close(each.claim(str(path), is_folder=True))
+    (new / "result").touch()
+    assert first.clear()
+    assert second.clear()
+    assert old.is_dir()
+    assert (new / "result").exists()
+
+
+def test_engines_that_claim_and_clear_at_once_leave_nothing_and_lose_nothing(
+    engines: list[MadeFolders], tmp_path: Path
+) -> None:
+    path = tmp_path / "home" / "place"
+
+    def use_and_clear(made: MadeFolders) -> None:
+        for _ in range(500):
+            held = made.claim(str(path), is_folder=True)
+            assert path.is_dir(), "what is claimed stays"
+            os.close(held)
+            made.clear()
+
+    with ThreadPoolExecutor(len(engines)) as pool:
+        for done in [pool.submit(use_and_clear, each) for each in engines]:
+            done.result(timeout=60)
+    for each in engines:
+        each.clear()
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_place_that_cant_be_made_is_told(engines: list[MadeFolders], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "at" / "all")
+    with pytest.raises(FileNotFoundError, match="link/place"):
+        engines[0].claim(str(tmp_path / "link" / "place"), is_folder=True)
 
 
 def test_own_control_groups_are_found_in_both_versions() -> None:

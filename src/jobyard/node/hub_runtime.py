@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.node import polling
 from jobyard.node.folders import PodFolder
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.outside import KEEPER_NAME
@@ -40,6 +41,8 @@ from jobyard.node.supervisor_wire import (
 )
 
 _STOP_SECONDS: Final = 10.0
+# Short: another engine may use the same folders, and removes them when it is done.
+_LAST_USE_SECONDS: Final = 1.0
 
 
 def _is_readable(order: Path) -> bool:
@@ -310,7 +313,13 @@ class HubRuntime:
             # It has noticed the hub's end, and ends what it started.
             await has_ended(int(keeper.read_text()), _STOP_SECONDS)
             keeper.unlink()
-        clear_made_folders(self._data)
+        # What lived below a supervisor that was killed may be ending only now.
+        await asyncio.to_thread(
+            polling.until,
+            lambda: clear_made_folders(self._data),
+            seconds=_LAST_USE_SECONDS,
+            interval_seconds=0.01,
+        )
         (self._data / LIST_NAME).unlink(missing_ok=True)
         for path in (self._data / "pods").glob("*"):
             await asyncio.to_thread(cgroups.clear, path)
