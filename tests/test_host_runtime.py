@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,7 +26,14 @@ from jobyard.client.request import PODS, SERVICES, delete
 from jobyard.client.transport import Transport
 from jobyard.node.folders import PodFolder
 from jobyard.node.host_names import HostNames
-from jobyard.node.host_ports import FIRST_NUMBER, LAST_NUMBER, HostPorts, NoPortError, is_free
+from jobyard.node.host_ports import (
+    FIRST_NUMBER,
+    LAST_NUMBER,
+    HostPorts,
+    NoPortError,
+    Reservations,
+    is_free,
+)
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.order import Check, ContainerOrder, HttpGet, PodOrder, PortGrant, Probe, Probes
 from jobyard.node.ordering.loopback import Ports, Rewriting
@@ -271,6 +279,33 @@ def test_a_number_that_is_taken_is_not_given() -> None:
     everything = HostPorts(lambda _: True, lambda _: False)
     with pytest.raises(NoPortError, match="port 7000 of lab/a"):
         everything.take("u", "lab/a", 7000)
+
+
+def test_engines_beside_each_other_give_each_number_once() -> None:
+    """Also while nobody listens yet, which is when it looks free."""
+    # Any numbers will do that no engine on this machine gives by itself.
+    ports = random.SystemRandom().sample(range(40_000, 60_000), 3)
+    first, second, third = Reservations(), Reservations(), Reservations()
+
+    def engine(reservations: Reservations) -> HostPorts:
+        return HostPorts(lambda _: True, lambda _: True, reservations)
+
+    ours, theirs = engine(first), engine(second)
+    try:
+        given = [ours.take("u", "lab/a", port) for port in ports]
+        assert not set(given) & {theirs.take("u", "lab/a", port) for port in ports}
+        # By who is gone, and by who has ended.
+        grants = ours.grants("u")
+        ours.release("u")
+        assert [theirs.take("u", "lab/b", port) for port in ports] == given
+        second.close()
+        assert [engine(third).take("u", "lab/c", port) for port in ports] == given
+        # A new engine keeps what the one before gave, whatever else has happened.
+        ours.adopt("u", grants)
+        assert [ours.take("u", "lab/a", port) for port in ports] == given
+    finally:
+        for each in (first, second, third):
+            each.close()
 
 
 def test_whether_a_number_is_free_is_asked_of_the_machine() -> None:

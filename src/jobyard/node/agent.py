@@ -30,7 +30,7 @@ from jobyard.node.directory import Directory
 from jobyard.node.events import Reporter
 from jobyard.node.folders import is_uid
 from jobyard.node.forwarding import Forwarder, PodNetwork
-from jobyard.node.host_ports import HostPorts
+from jobyard.node.host_ports import HostPorts, Reservations
 from jobyard.node.kubelet_service import KubeletService
 from jobyard.node.lanes import Lanes
 from jobyard.node.lookups import Lookups
@@ -70,7 +70,8 @@ class Agent:
         network = options.network
         self._pool = AddressPool(network, reserved=(network[1],)) if network is not None else None
         self._book = PodBook()
-        self._ports = HostPorts(self._may_listen)
+        self._reservations = Reservations()
+        self._ports = HostPorts(self._may_listen, reservations=self._reservations)
         self._reporter = Reporter(sender, options.node_name)
         pod_network = None
         if self._pool is not None:
@@ -105,6 +106,12 @@ class Agent:
 
     async def run(self) -> None:
         """Until cancelled, or until the runtime was closed. Takes over what already runs."""
+        try:
+            await self._run()
+        finally:
+            self._reservations.close()
+
+    async def _run(self) -> None:
         since = time.time()
         for state in await self._runtime.open():
             self._passes.adopt(state)

@@ -3,14 +3,15 @@
 In a network of its own every replica may listen on the same port. On the machine's network each
 (owner, port) gets a number: the port itself if nobody else has it, else one that follows from
 the names. Whoever was told a number keeps it alive; what each pod was told is in its order, so
-that an engine that starts anew gives the same. It decides numbers only; which text means a port
-is `ordering.loopback`'s to say.
+that an engine that starts anew gives the same. Engines beside each other don't give the same
+number. It decides numbers only; which text means a port is `ordering.loopback`'s to say.
 """
 
 from __future__ import annotations
 
 import hashlib
 import socket
+import sys
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -38,14 +39,52 @@ def is_free(number: int) -> bool:
     return True
 
 
+class Reservations:
+    """Numbers that this engine has given, for the others of the machine to see.
+
+    A pod takes its time until it listens, and until then its number looks free. A name that is no
+    file is taken by one process of a network namespace at a time, as a port is, whoever its user
+    is; and is free again when the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, socket.socket] = {}
+
+    def take(self, number: int) -> bool:
+        """Whether no other engine has it."""
+        if number in self._held or sys.platform != "linux":
+            return True
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # Nobody can connect: it never listens.
+            name.bind(f"\0jobyard-port-{number}")
+        except OSError:
+            name.close()
+            return False
+        self._held[number] = name
+        return True
+
+    def release(self, number: int) -> None:
+        if name := self._held.pop(number, None):
+            name.close()
+
+    def close(self) -> None:
+        for number in tuple(self._held):
+            self.release(number)
+
+
 class HostPorts:
-    """All grants of one machine. `is_alive` tells whether a pod, by uid, may still listen."""
+    """All grants of one engine. `is_alive` tells whether a pod, by uid, may still listen."""
 
     def __init__(
-        self, is_alive: Callable[[str], bool], is_free: Callable[[int], bool] = is_free
+        self,
+        is_alive: Callable[[str], bool],
+        is_free: Callable[[int], bool] = is_free,
+        reservations: Reservations | None = None,
     ) -> None:
         self._is_alive = is_alive
         self._is_free = is_free
+        self._reservations = reservations
         self._numbers: dict[_Key, int] = {}
         # Who was told of it, and who listens there.
         self._told: dict[_Key, set[str]] = {}
@@ -87,6 +126,8 @@ class HostPorts:
         for grant in grants:
             key = (grant.owner, grant.port)
             self._numbers.setdefault(key, grant.number)
+            if self._reservations is not None:
+                self._reservations.take(grant.number)
             self._told.setdefault(key, set()).add(uid)
             if grant.is_own:
                 self._owners[key] = uid
@@ -98,7 +139,10 @@ class HostPorts:
             if self._owners.get(key) == uid:
                 del self._owners[key]
             if not self._told[key]:
-                del self._told[key], self._numbers[key]
+                number = self._numbers.pop(key)
+                del self._told[key]
+                if self._reservations is not None and number not in self._numbers.values():
+                    self._reservations.release(number)
 
     def _may_own(self, uid: str, service: str, port: int) -> bool:
         holder = self._owners.get((service, port))
@@ -106,11 +150,21 @@ class HostPorts:
 
     def _fresh(self, owner: str, port: int) -> int:
         taken = set(self._numbers.values())
-        if port not in taken and self._is_free(port):
+        if port not in taken and self._is_ours(port):
             return port
         for attempt in range(_TRIES_MAX):
             digest = hashlib.sha256(f"{owner} {port} {attempt}".encode()).digest()
             number = FIRST_NUMBER + int.from_bytes(digest[:4]) % (LAST_NUMBER - FIRST_NUMBER + 1)
-            if number not in taken and self._is_free(number):
+            if number not in taken and self._is_ours(number):
                 return number
         raise NoPortError(f"port {port} of {owner}: no free number was found on this machine")
+
+    def _is_ours(self, number: int) -> bool:
+        """Reserved before it is looked at: what others reserve meanwhile is another number."""
+        if self._reservations is not None and not self._reservations.take(number):
+            return False
+        if self._is_free(number):
+            return True
+        if self._reservations is not None:
+            self._reservations.release(number)
+        return False
