@@ -9,7 +9,7 @@ WORKERS ?= auto
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup clean
+.PHONY: help demo test frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup locks clean
 
 help: ## Show this list
 	@echo "Jobyard: distributed training and batch jobs from one YAML file."
@@ -28,7 +28,7 @@ demo: $(READY) ## Check a file, and run a job of four ranks on this machine
 	@sh tools/demo.sh $(BIN)/jobyard
 
 test: $(DEV) kube ## Run all tests: types, layers, docs, a real Kubernetes API server, a real sshd
-	@sh tools/system_parts.sh
+	@sh tools/system_packages.sh tests
 	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 frameworks: $(DEV) ## Get PyTorch, TensorFlow, Open MPI … into a cache (once, some minutes, 9 GB)
@@ -38,7 +38,7 @@ test-frameworks: $(DEV) frameworks ## Run every kind with the framework it is na
 	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/frameworks
 
 kubelet-test: $(DEV) ## Run jobs as real pods: a whole Kubernetes on this machine (as root)
-	@sh tools/cluster_packages.sh
+	@sh tools/system_packages.sh cluster
 	@PYTHONPATH=tests:tools $(BIN)/python -m real_cluster $(PYTEST_ARGS)
 
 kube: $(DEV) ## Get Kubernetes' own programs for the tests into a cache (built once, 10 minutes)
@@ -61,11 +61,14 @@ format: $(DEV) ## Format the code
 
 setup: $(DEV) ## Make the virtualenv with all that development needs
 
-$(READY): pyproject.toml tools/make_venv.sh
+locks: $(DEV) ## Bring tools/locks/ up to date (RAISE=torch: to its newest version; RAISE=all)
+	@$(BIN)/python tools/make_locks.py $(if $(RAISE),--raise $(RAISE))
+
+$(READY): pyproject.toml tools/make_venv.sh tools/locked_install.py $(addprefix tools/locks/,uv.txt package.txt build.txt)
 	@sh tools/make_venv.sh $(VENV)
 	@touch $@
 
-$(DEV): $(READY)
+$(DEV): $(READY) tools/locks/development.txt
 	@sh tools/make_venv.sh $(VENV) dev
 	@touch $@
 

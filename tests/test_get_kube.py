@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
+import get_go
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "tools" / "get_kube.py"
@@ -52,13 +53,24 @@ def go_that_builds(folder: Path, version: str = "go1.26.8") -> Path:
         "#!/bin/sh\n"
         f'if [ "$1" = env ]; then echo {version}; exit 0; fi\n'
         'while [ "$1" != -o ]; do shift; done\n'
-        f'echo "$3" >> {folder}/built\n'
-        'printf "#!/bin/sh\\n" > "$2"; /bin/chmod +x "$2"\n',
+        "shift; into=$1; shift\n"
+        f'echo "$*" >> {folder}/built\n'
+        "for package; do\n"
+        "  name=${package%/v3}; name=${name##*/}\n"
+        '  printf "#!/bin/sh\\n" > "$into$name"; /bin/chmod +x "$into$name"\n'
+        "done\n",
     )
 
 
 def environment(tmp_path: Path, **more: str) -> Mapping[str, str]:
-    return {"PATH": str(tmp_path / "bin"), "JOBYARD_CACHE": str(tmp_path / "cache"), **more}
+    """With no way to a Go but the PATH."""
+    return {
+        "PATH": str(tmp_path / "bin"),
+        "JOBYARD_CACHE": str(tmp_path / "cache"),
+        "UV_CACHE_DIR": str(tmp_path / "uv"),
+        "UV_OFFLINE": "1",
+        **more,
+    }
 
 
 def test_the_pins_come_from_go_mod() -> None:
@@ -97,7 +109,7 @@ def test_the_cache_is_where_the_environment_says(variables: dict[str, str], root
     ],
 )
 def test_go_versions_compare_as_numbers(version: str, enough: bool) -> None:
-    assert get_kube.is_new_enough(version, (1, 26, 0)) is enough
+    assert get_go.is_new_enough(version, (1, 26, 0)) is enough
 
 
 def test_the_linker_stamps_the_version_for_server_and_client() -> None:
@@ -175,6 +187,19 @@ def test_the_commands_of_a_node_are_built_when_asked_for_and_only_they(tmp_path:
     ]
 
 
+def test_everything_is_built_in_one_go_where_all_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    go_that_builds(tmp_path / "bin")
+    monkeypatch.setattr("os.environ", environment(tmp_path))
+    monkeypatch.setattr("sys.argv", ["get_kube.py", "--all"])
+    assert get_kube.main() == 0
+    folder = tmp_path / "cache/kube/v1.36.4"
+    assert capsys.readouterr().out == f"{folder}\n"
+    assert {path.name for path in folder.iterdir()} == {*ALL, "kubelet", "kube-proxy"}
+    assert len((tmp_path / "bin/built").read_text().splitlines()) == 1
+
+
 def test_setup_envtest_comes_before_a_build(tmp_path: Path) -> None:
     go_that_builds(tmp_path / "bin")
     fetched = folder_with(tmp_path / "fetched", *ENVTEST)
@@ -201,10 +226,12 @@ def test_an_interrupted_build_goes_on_where_it_stopped(
 ) -> None:
     go_that_builds(tmp_path / "bin")
     cache = folder_with(tmp_path / "cache/kube/v1.36.4", "etcd")
-    (cache / "kube-apiserver.part").write_text("half of it")
+    folder_with(cache / "building.part", "kube-apiserver")
     assert get_kube.obtain(environment(tmp_path), PINS) == cache
     assert {path.name for path in cache.iterdir()} == set(ALL)
-    assert len((tmp_path / "bin/built").read_text().split()) == 4
+    # All in one go, so that linking one doesn't hold up the next.
+    (built,) = (tmp_path / "bin/built").read_text().splitlines()
+    assert len(built.split()) == 4
     assert "about 10 minutes on two cores, once" in capfd.readouterr().err
 
 
@@ -213,7 +240,7 @@ def test_a_failed_build_leaves_no_command(tmp_path: Path) -> None:
         tmp_path / "bin/go",
         '#!/bin/sh\nif [ "$1" = env ]; then echo go1.26.8; else exit 1; fi\n',
     )
-    with pytest.raises(get_kube.UnavailableError, match=r"go build of go\.etcd\.io/etcd"):
+    with pytest.raises(get_kube.UnavailableError, match=r"go build of etcd, kube-apiserver, "):
         get_kube.obtain(environment(tmp_path), PINS)
     assert list((tmp_path / "cache/kube/v1.36.4").iterdir()) == []
 
@@ -226,7 +253,7 @@ def test_without_go_the_ways_out_are_named(
     assert get_kube.main() == 1
     output, message = capsys.readouterr()
     assert output == ""
-    assert message.startswith("get_kube: there is no go command on the PATH\n")
+    assert "get_kube: there is no go command on the PATH, and getting it failed:" in message
     for way in ("set KUBEBUILDER_ASSETS", "install setup-envtest", "install Go 1.26 or newer"):
         assert way in message
 

@@ -1,19 +1,22 @@
 #!/bin/sh
 # Installs Debian's packages, as root: sh tools/apt_install.sh PACKAGE...
-# Another make of ours, or the machine's own updates, may be at it at the same moment: waits for
-# them, up to five minutes each time.
+# Another make of ours, or the machine's own updates, may be at it at the same moment. The lists and
+# archives are of this run alone, so that nobody's update takes them away and none has to wait for
+# another; for the lock of the packages themselves apt waits, up to five minutes.
 set -eu
 # No service is to be started: tests and jobs run those of their own.
 export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive LC_ALL=C
 
-# apt waits for the lock of the packages if it is told to, but never for that of the lists.
-tries=60
-until said=$(apt-get update -qq 2>&1); do
-    tries=$((tries - 1))
-    case $said in
-    *"Could not get lock"*) [ "$tries" -gt 0 ] && sleep 5 && continue ;;
-    esac
+own=$(mktemp -d)
+trap 'rm -rf "$own"' EXIT
+trap 'exit 1' HUP INT TERM
+# apt downloads as a user of its own.
+chmod 755 "$own"
+mkdir -p "$own/lists/partial" "$own/archives/partial"
+set -- -qq -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
+apt() { apt-get -o Dir::State::lists="$own/lists" -o Dir::Cache="$own" "$@"; }
+
+if ! said=$(apt update -qq 2>&1 && apt install "$@" 2>&1); then
     echo "$said" >&2
     exit 1
-done
-apt-get install -qq -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >/dev/null
+fi

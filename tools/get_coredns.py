@@ -14,9 +14,10 @@ from pathlib import Path
 
 from cache_folder import cache_root, locked
 from get_kube import MODULE_FOLDER as KUBE_FOLDER
-from get_kube import UnavailableError, build, find_go, pins_of, ways_out
+from get_kube import UnavailableError, build, pins_of, usable_go, ways_out
 
 MODULE_FOLDER = Path(__file__).resolve().parent / "coredns"
+PACKAGE = "jobyard.dev/tools/coredns"
 
 
 def version_of(go_mod: str) -> str:
@@ -37,10 +38,10 @@ def obtain(environment: Mapping[str, str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not os.access(place, os.X_OK):
-            go = find_go(environment, pins_of((KUBE_FOLDER / "go.mod").read_text()))
+            go = usable_go(environment, pins_of((KUBE_FOLDER / "go.mod").read_text()))
             print(f"get_coredns: building CoreDNS {version} into {folder}", file=sys.stderr)
             command = (go, "build", "-trimpath", "-ldflags", "-s -w")
-            build(command, ".", MODULE_FOLDER, place, environment)
+            build(command, {"coredns": PACKAGE}, MODULE_FOLDER, folder, environment)
     return place
 
 

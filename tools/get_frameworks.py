@@ -4,9 +4,9 @@
     python tools/get_frameworks.py torch xgboost   these alone
     python tools/get_frameworks.py --images        those that are there, as $JOBYARD_IMAGES wants it
 
-What goes into a virtualenv is written in `tools/frameworks/`; when that changes, it is made anew.
-Versions, sizes and times are printed at the end. Standard library only, because it runs before
-anything is installed.
+What is wanted in a virtualenv is written in `tools/frameworks/`, and every file of it locked in
+`tools/locks/`; when that changes, it is made anew. Versions, sizes and times are printed at the
+end. Standard library only, because it runs before anything is installed.
 """
 
 import argparse
@@ -23,19 +23,27 @@ from pathlib import Path
 from time import monotonic
 
 from cache_folder import cache_root, is_unused, locked
+from locked_install import InstallError, install, lock_file
 
 LISTS = Path(__file__).resolve().parent / "frameworks"
 # How long a virtualenv is kept that this checkout has no use for.
 UNUSED_DAYS = 7
-PACKAGES_SCRIPT = LISTS / "system_packages.sh"
+PACKAGES_SCRIPT = LISTS.parent / "system_packages.sh"
+
+
+# Wheels alone: nothing of others runs here before it is installed.
+_WHEELS = ("--only-binary=:all:",)
+# What has no wheel is built with what the virtualenv has, so that this is locked too. A wheel that
+# was built before may have met another torch: none is kept.
+_BUILT = ("--no-deps", "--no-build-isolation", "--no-cache")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One run of pip: a file of `tools/frameworks/`, and what else it needs to work."""
+    """One installation: a lock, and what else it needs to work."""
 
-    file: str
-    options: tuple[str, ...] = ()
+    lock: str
+    options: tuple[str, ...] = _WHEELS
     variables: tuple[tuple[str, str], ...] = ()
 
 
@@ -50,13 +58,13 @@ class Framework:
     tells: tuple[str, ...]
     # The images of the examples that it stands for, as `jobyard run --image` takes them.
     images: tuple[str, ...] = ()
-    # Python that the finished virtualenv runs once, to fetch what pip doesn't have.
+    # Python that the finished virtualenv runs once, to fetch what no package index has.
     fetches: str = ""
 
     @property
     def digest(self) -> str:
         """Changes with anything that decides what the virtualenv holds."""
-        texts = [(LISTS / step.file).read_text() for step in self.steps]
+        texts = [lock_file(step.lock).read_text() for step in self.steps]
         made_of = [sys.version.split()[0], repr(self.steps), self._script, *texts]
         return hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:12]
 
@@ -65,41 +73,38 @@ class Framework:
         return (LISTS / self.fetches).read_text() if self.fetches else ""
 
 
-_NO_ISOLATION = ("--no-build-isolation",)
 # No operators but the one that every job on a CPU uses.
-_DEEPSPEED_BUILD = (("DS_BUILD_OPS", "0"), ("DS_BUILD_SHM_COMM", "1"), ("DS_ACCELERATOR", "cpu"))
+_TORCH_BUILD = (
+    *(("DS_BUILD_OPS", "0"), ("DS_BUILD_SHM_COMM", "1"), ("DS_ACCELERATOR", "cpu")),
+    ("BUILD_EXT", "0"),
+)
 FRAMEWORKS = (
-    Framework("mpi", "MPIJob", (Step("mpi.txt"),), ("mpi4py",), ("*mpi*",)),
+    Framework("mpi", "MPIJob", (Step("mpi"),), ("mpi4py",), ("*mpi*",)),
     Framework(
         "xgboost",
         "XGBoostTrainingJob",
-        (Step("xgboost.txt"),),
+        (Step("xgboost"),),
         ("xgboost-cpu",),
         ("*xgboost*",),
     ),
     Framework(
         "torch",
         "PyTorchTrainingJob, DeepSpeedJob, ColossalAIJob",
-        (
-            Step("torch.txt"),
-            Step("colossalai-parts.txt"),
-            Step("deepspeed.txt", _NO_ISOLATION, _DEEPSPEED_BUILD),
-            Step("colossalai.txt", ("--no-deps", *_NO_ISOLATION), (("BUILD_EXT", "0"),)),
-        ),
+        (Step("torch"), Step("torch-built", _BUILT, _TORCH_BUILD)),
         ("torch", "tensorboard", "deepspeed", "colossalai"),
         ("*torch*", "*deepspeed*", "*colossal*", "*tensorboard*"),
     ),
     Framework(
         "tensorflow",
         "TensorFlowTrainingJob",
-        (Step("tensorflow.txt"),),
+        (Step("tensorflow"),),
         ("tensorflow-cpu",),
         ("tensorflow/*",),
     ),
     Framework(
         "beam",
         "BeamJob",
-        (Step("beam.txt"),),
+        (Step("beam"),),
         ("apache-beam",),
         ("*beam*",),
         fetches="beam_job_servers.py",
@@ -107,11 +112,17 @@ FRAMEWORKS = (
     Framework(
         "flink",
         "BeamJob on Flink",
-        (Step("flink.txt", ("--no-deps",)),),
+        (Step("flink"), Step("flink-built", _BUILT)),
         ("apache-flink",),
         ("*flink*",),
     ),
-    Framework("spark", "BeamJob on Spark", (Step("spark.txt"),), ("pyspark",), ("*spark*",)),
+    Framework(
+        "spark",
+        "BeamJob on Spark",
+        (Step("spark"), Step("spark-built", _BUILT)),
+        ("pyspark",),
+        ("*spark*",),
+    ),
 )
 
 
@@ -138,13 +149,15 @@ def obtain(framework: Framework, environment: Mapping[str, str]) -> float:
         say(f"making {framework.name} for {framework.kinds}")
         began = monotonic()
         # One that was left half made has no .ready and is made from the start.
-        venv.create(folder, clear=True, with_pip=True)
-        _pip(folder, ("--upgrade", "pip"), {})
+        venv.create(folder, clear=True)
+        python = str(folder / "bin" / "python")
+        # What is built calls programs of the virtualenv by name.
+        searched = f"{folder / 'bin'}:{environment.get('PATH', os.defpath)}"
         for step in framework.steps:
-            wanted = ("-r", str(LISTS / step.file), *step.options)
-            _pip(folder, wanted, {**environment, **dict(step.variables)})
+            told = {**environment, **dict(step.variables), "PATH": searched}
+            install([step.lock], told, ("--python", python), step.options)
         if framework.fetches:
-            _run([str(folder / "bin" / "python"), str(LISTS / framework.fetches)], environment)
+            _run([python, str(LISTS / framework.fetches)], environment)
         (folder / ".ready").touch()
         return monotonic() - began
 
@@ -154,12 +167,6 @@ def _drop_others(folder: Path, name: str) -> None:
         if old != folder and is_unused(old / ".ready", UNUSED_DAYS):
             say(f"removing {old.name}, which its list has outgrown")
             shutil.rmtree(old, ignore_errors=True)
-
-
-def _pip(folder: Path, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
-    quiet = ("--quiet", "--disable-pip-version-check", "--no-cache-dir")
-    python = str(folder / "bin" / "python")
-    _run([python, "-m", "pip", "install", *quiet, *arguments], {**os.environ, **environment})
 
 
 def _run(words: list[str], environment: Mapping[str, str]) -> None:
@@ -172,7 +179,7 @@ def _run(words: list[str], environment: Mapping[str, str]) -> None:
         check=False,
     )
     if done.returncode != 0:
-        sys.exit(f"frameworks: {' '.join(words)}\nended with {done.returncode}:\n{done.stdout}")
+        raise InstallError(f"{' '.join(words)}\nended with {done.returncode}:\n{done.stdout}")
 
 
 def versions(framework: Framework, folder: Path) -> dict[str, str]:
@@ -223,10 +230,16 @@ def main() -> int:
         print(images_variable(os.environ, chosen))
         return 0
     if not options.names:
-        subprocess.run(["sh", str(PACKAGES_SCRIPT)], check=True)
+        needed = subprocess.run(["sh", str(PACKAGES_SCRIPT), "frameworks"], check=False)
+        if needed.returncode != 0:
+            return 1
     lines = []
     for framework in chosen:
-        seconds = obtain(framework, os.environ)
+        try:
+            seconds = obtain(framework, os.environ)
+        except InstallError as error:
+            say(f"{framework.name}: {error}")
+            return 1
         lines.append(report(framework, folder_of(framework, os.environ), seconds))
     print("\n".join(lines))
     return 0

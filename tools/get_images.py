@@ -324,7 +324,7 @@ def main() -> int:
         chosen = choose(asked, all_images())
         if os.getuid() != 0:
             raise ImageError("trees with owners and mounts need root")
-        subprocess.run(["sh", str(PARTS / "system_packages.sh")], check=True)
+        subprocess.run(["sh", str(PARTS.parent / "system_packages.sh"), "images"], check=True)
         for image, names in chosen:
             path = obtain(image, cache)
             for name in names:

