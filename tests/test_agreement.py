@@ -16,6 +16,7 @@ from manifests import valid_manifests
 from mutation import Mutator
 from rig.api import Answer, ApiCaller
 from rig.plane import ControlPlane
+from rig.selection import all_is_asked_for
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import Group, Kind, kind_of
@@ -25,11 +26,11 @@ from jobyard.manifest.reading import read
 from jobyard.manifest.spelling import respelled
 from jobyard.schema.admission import Verdict, admitted
 
-# Some minutes' worth; more of them find what is rarer.
-MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000"))
-CHUNKS = 20
-CHANGES = 4_000
-CHANGE_CHUNKS = 4
+# Other ones in each run; more of them find what is rarer.
+MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", 20_000 if all_is_asked_for() else 4_000))
+CHUNKS = 20 if all_is_asked_for() else 4
+CHANGES = MUTATIONS // 5
+CHANGE_CHUNKS = CHUNKS // 4
 CONCURRENCY = 16
 # Chosen in conftest, once for all workers, and printed at the end of the run.
 SEED = int(os.environ["JOBYARD_SEED"])

@@ -1,0 +1,90 @@
+"""Which tests of a run are run, and in which order.
+
+A table whose rows exercise the same lines carries `@pytest.mark.sample(4)`: one row in four runs,
+others in a run with another seed, and all of them with `JOBYARD_ALL_ROWS=1` (`make test-all`) or
+when a test is asked for by name. `JOBYARD_ORDER=random` shuffles files and the tests in them, by
+the seed of the run; without it, tests marked `long` come first, so that no worker is left alone
+with one at the end. Every worker of xdist collects by itself, so all of it follows from the seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+ALL_ROWS = "JOBYARD_ALL_ROWS"
+ORDER = "JOBYARD_ORDER"
+LEFT_OUT = "jobyard_rows_left_out"
+_left_out: set[int] = set()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not _all_rows_are_asked_for(config):
+        kept = sampled(items, os.environ["JOBYARD_SEED"])
+        gone = [item for item in items if item not in kept]
+        config.hook.pytest_deselected(items=gone)
+        _left_out.add(len(gone))
+        items[:] = [item for item in items if item in kept]
+    if os.environ.get(ORDER) == "random":
+        items.sort(key=lambda item: shuffled_place(item.nodeid, os.environ["JOBYARD_SEED"]))
+    else:
+        items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def all_is_asked_for() -> bool:
+    """Whether this run takes its time: tests that can always try more try all they have."""
+    return bool(os.environ.get(ALL_ROWS))
+
+
+def _all_rows_are_asked_for(config: pytest.Config) -> bool:
+    named = any("::" in word for word in config.args)
+    return named or bool(config.option.keyword) or all_is_asked_for()
+
+
+def sampled(items: list[pytest.Item], seed: str) -> set[pytest.Item]:
+    """All tests without the mark; of each marked table its share, and never none."""
+    kept = set(items)
+    tables: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("sample"):
+            tables[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (name, one_in), rows in tables.items():
+        dice = random.Random(f"{seed}/{name}")
+        kept -= set(dice.sample(rows, len(rows) - -(-len(rows) // one_in)))
+    return kept
+
+
+def shuffled_place(nodeid: str, seed: str) -> tuple[float, float]:
+    """Files stay together: what a file's tests share would be made anew for each of them."""
+    module = nodeid.partition("::")[0]
+    return random.Random(f"{seed}/{module}").random(), random.Random(f"{seed}/{nodeid}").random()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    workeroutput: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if workeroutput is not None:
+        workeroutput[LEFT_OUT] = sorted(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Every worker left out the same rows."""
+    _left_out.update(getattr(node, "workeroutput", {}).get(LEFT_OUT, ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter,
+) -> Generator[None, None, None]:
+    yield
+    if count := max(_left_out, default=0):
+        terminalreporter.line(
+            f"{count} rows of tables were left out of this run, others than in the last one;"
+            " make test-all runs them all"
+        )
