@@ -38,6 +38,7 @@ from crash_stage import (
 from msgspec.structs import replace
 from rig.engine import Room, RunningEngine
 from rig.person import Person, person
+from rig.selection import all_is_asked_for
 from waiting import until_it_holds
 
 from jobyard.node.folders import PodFolder
@@ -48,6 +49,8 @@ from jobyard.node.supervisor_wire import final_state
 from jobyard.run.homes import DataFolder, HomeError
 
 AT_ONCE = 8
+# Each run kills at other moments than the last one.
+KILLS = 200 if all_is_asked_for() else 48
 # How long an engine lives at most, from its birth or from when it answers.
 LIFE_SECONDS = 0.5
 LOOK_SECONDS = 0.02
@@ -253,12 +256,13 @@ def nothing_is_left(lives: Lives, before: set[str]) -> None:
     assert {process: left[process] for process in residents.keys() & left.keys()} == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kills", "is_ordinary", "runtime"),
     [
-        pytest.param(200, False, "auto", id="200 times as whoever runs the tests"),
-        pytest.param(20, True, "auto", id="20 times as an ordinary user"),
-        pytest.param(20, False, "host", id="20 times with plain processes"),
+        pytest.param(KILLS, False, "auto", id=f"{KILLS} times as whoever runs the tests"),
+        pytest.param(KILLS // 4, True, "auto", id=f"{KILLS // 4} times as an ordinary user"),
+        pytest.param(KILLS // 4, False, "host", id=f"{KILLS // 4} times with plain processes"),
     ],
 )
 def test_nothing_is_lost_or_done_twice_when_the_engine_is_killed_at_random_moments(

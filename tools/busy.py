@@ -34,7 +34,7 @@ def main(command: list[str]) -> int:
             spin(parent)
             os._exit(0)
         loops.append(pid)
-    # Ctrl-C is for the command, which then tells how far it came. Ignored, it would be so there too.
+    # Ctrl-C is for the command, which then tells how far it came; it would inherit SIG_IGN.
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         return subprocess.run(command, check=False).returncode
