@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ from isolation_stage import (
     play,
     shell,
 )
+from rig.users import free_uid
 
 from jobyard.node.abilities import What, look, missing_for_sandbox
 from jobyard.node.hub.outside import chosen
@@ -37,20 +39,23 @@ from jobyard.node.order import Mount, MountType, Redirect, RestartPolicy
 from jobyard.node.runtime import RuntimeFailedError
 
 ROOT = Path(__file__).parent.parent
-IS_INNER = "JOBYARD_TEST_AS_USER" in os.environ
 IS_ROOT = os.geteuid() == 0
-NOBODY_IN_PARTICULAR = 1001
+# In the name of all that pods have at a path of the machine, and no other run of the tests has.
+OWN = f"jy-{uuid.uuid4().hex[:8]}"
+# A folder that no machine has.
+NEW = f"/{OWN}"
+PLACES = ("/", "/usr", "/usr/local", "/etc", "/dev/shm", "/root")
 
 missing = missing_for_sandbox(look()) if sys.platform == "linux" else None
 needs_sandbox = pytest.mark.skipif(
     sys.platform != "linux" or missing is not None,
-    reason=missing.reason if missing else "not Linux",
+    reason=f"{missing.reason} ({missing.remedy})" if missing else "not Linux",
 )
 
 
 @pytest.fixture(autouse=True)
 def mark(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    value = f"{os.getpid()}-{request.node.name}"
+    value = f"{uuid.uuid4()}-{request.node.name}"
     monkeypatch.setenv(MARK, value)
     return value
 
@@ -65,10 +70,9 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_new_on_the_machine() -> Iterator[None]:
-    before = {str(path) for place in ("/", "/usr", "/usr/local") for path in Path(place).iterdir()}
     yield
-    after = {str(path) for place in ("/", "/usr", "/usr/local") for path in Path(place).iterdir()}
-    assert not [one for one in after - before if "t9k" in one or "jobyard-code" in one]
+    found = [one for place in PLACES for one in Path(place).glob(f"*{OWN}*")]
+    assert not found
 
 
 @needs_sandbox
@@ -228,24 +232,22 @@ def test_missing_mount_points_and_folders_exist_inside_only(data: Path, tmp_path
     volume = tmp_path / "volume"
     volume.mkdir()
     mounts = (
-        bind(volume, "/t9k/mnt"),
-        bind(volume, "/usr/local/jobyard-code/deep"),
-        bind(volume, "/t9k/mnt/below"),
+        bind(volume, f"{NEW}/mnt"),
+        bind(volume, f"/usr/local/{OWN}/deep"),
+        bind(volume, f"{NEW}/mnt/below"),
     )
 
     async def scene(yard: Yard) -> None:
         script = (
-            "touch /t9k/mnt/a /usr/local/jobyard-code/deep/b; ls /usr/local/bin >/dev/null && pwd;"
+            f"touch {NEW}/mnt/a /usr/local/{OWN}/deep/b; ls /usr/local/bin >/dev/null && pwd;"
             "ls /usr/bin/env /etc/passwd; [ -c /dev/null ] && echo dev"
         )
-        order = shell(script, mounts=mounts, working_folder="/t9k/work/here")
+        order = shell(script, mounts=mounts, working_folder=f"{NEW}/work/here")
         said = await yard.said(order)
-        assert said.splitlines() == ["/t9k/work/here", "/etc/passwd", "/usr/bin/env", "dev"]
+        assert said.splitlines() == [f"{NEW}/work/here", "/etc/passwd", "/usr/bin/env", "dev"]
         assert {path.name for path in volume.iterdir()} == {"a", "b", "below"}
 
     play(data, scene)
-    assert not Path("/t9k").exists()
-    assert not Path("/usr/local/jobyard-code").exists()
 
 
 @needs_sandbox
@@ -285,15 +287,15 @@ def test_read_only_means_all_of_it(data: Path, tmp_path: Path) -> None:
     volume.mkdir()
     (volume / "file").write_text("old")
     mounts = (
-        bind(volume, "/t9k/ro", read_only=True),
-        bind(volume, "/t9k/rw"),
-        bind(volume / "file", "/etc/jobyard-t9k-file", read_only=True),
+        bind(volume, f"{NEW}/ro", read_only=True),
+        bind(volume, f"{NEW}/rw"),
+        bind(volume / "file", f"/etc/{OWN}", read_only=True),
     )
-    script = """
-        for one in /t9k/ro/new /t9k/ro/file /etc/jobyard-t9k-file; do
+    script = f"""
+        for one in {NEW}/ro/new {NEW}/ro/file /etc/{OWN}; do
             (echo x > $one) 2>/dev/null && echo wrote $one
         done
-        cat /etc/jobyard-t9k-file; echo; echo x > /t9k/rw/new && ls /t9k/ro"""
+        cat /etc/{OWN}; echo; echo x > {NEW}/rw/new && ls {NEW}/ro"""
 
     async def scene(yard: Yard) -> None:
         assert (await yard.said(shell(script, mounts=mounts))).split() == ["old", "file", "new"]
@@ -312,12 +314,12 @@ def test_a_sub_path_cant_leave_its_volume(data: Path, tmp_path: Path) -> None:
 
     async def scene(yard: Yard) -> None:
         for name in ("out", "absolute", "../secret"):
-            mount = bind(volume / name, "/t9k/x", within=str(volume))
-            end = await yard.run(shell("ls /t9k/x", mounts=(mount,)))
+            mount = bind(volume / name, f"{NEW}/x", within=str(volume))
+            end = await yard.run(shell(f"ls {NEW}/x", mounts=(mount,)))
             assert (end.exit_code, end.reason) == (128, "CreateContainerConfigError"), name
             assert "leads out of" in end.message
-        mount = bind(volume / "fine", "/t9k/x", within=str(volume))
-        await yard.said(shell("touch /t9k/x/here", mounts=(mount,)))
+        mount = bind(volume / "fine", f"{NEW}/x", within=str(volume))
+        await yard.said(shell(f"touch {NEW}/x/here", mounts=(mount,)))
         assert (volume / "inner" / "here").exists()
 
     play(data, scene)
@@ -336,8 +338,8 @@ def test_memory_volumes_have_their_size(data: Path) -> None:
         assert "fits" in yard.log(order)
         assert "No space left on device" in yard.log(order)
         # Its own even when nobody asked for one, and gone afterwards.
-        await yard.said(shell("echo x > /dev/shm/jobyard-t9k"))
-        assert not Path("/dev/shm/jobyard-t9k").exists()
+        await yard.said(shell(f"echo x > /dev/shm/{OWN}"))
+        assert not Path(f"/dev/shm/{OWN}").exists()
 
     play(data, scene)
 
@@ -399,22 +401,24 @@ def test_a_command_is_asked_to_end_before_it_is_made_to(data: Path) -> None:
 @needs_sandbox
 def test_processes_inside_see_what_the_container_sees(data: Path, tmp_path: Path) -> None:
     async def scene(yard: Yard) -> None:
-        mounts = (bind(tmp_path, "/t9k/mnt"),)
+        mounts = (bind(tmp_path, f"{NEW}/mnt"),)
         order = await yard.running(
             shell(
                 "",
                 # Without a shell, which would be seen in its place for a moment.
                 argv=("sleep", "1000"),
                 mounts=mounts,
-                working_folder="/t9k/mnt",
+                working_folder=f"{NEW}/mnt",
                 memory_limit_bytes=1 << 30,
             )
         )
         code, said = await yard.ask(
-            order, "sh", "-c", "id -u; hostname; pwd; ls -d /t9k/mnt; tty; cat /proc/2/comm; exit 9"
+            order,
+            *("sh", "-c"),
+            f"id -u; hostname; pwd; ls -d {NEW}/mnt; tty; cat /proc/2/comm; exit 9",
         )
         assert code == 9
-        wanted = [str(os.getuid()), "pod-1", "/t9k/mnt", "/t9k/mnt", "not a tty", "sleep"]
+        wanted = [str(os.getuid()), "pod-1", f"{NEW}/mnt", f"{NEW}/mnt", "not a tty", "sleep"]
         assert said.splitlines() == wanted
         code, said = await yard.ask(
             order, "sh", "-c", "tty && [ -t 2 ] && ps -o tty= -p $$", tty=True
@@ -513,7 +517,7 @@ def test_another_root_folder_keeps_what_is_written_to_itself(data: Path, tmp_pat
     for name in ("bin", "lib", "lib64", "sbin"):
         if Path("/", name).is_symlink():
             (root / name).symlink_to(f"usr/{name}")
-    mounts = (bind("/usr", "/usr", read_only=True), bind(tmp_path, "/t9k/mnt"))
+    mounts = (bind("/usr", "/usr", read_only=True), bind(tmp_path, f"{NEW}/mnt"))
     if not Path("/bin").is_symlink():
         mounts += tuple(bind(f"/{name}", f"/{name}") for name in ("bin", "lib", "lib64"))
     before = sorted(str(path) for path in root.rglob("*"))
@@ -523,7 +527,8 @@ def test_another_root_folder_keeps_what_is_written_to_itself(data: Path, tmp_pat
         elsewhere = shlex.quote(str(tmp_path))
         script = f"cat /release; echo; ls -d {elsewhere} 2>/dev/null; grep -c pod-1 /etc/hosts; "
         script += (
-            "echo new > /new; cat /new; [ -e /t9k/mnt/root ] && echo mounted; pwd; ls /proc/1/comm"
+            f"echo new > /new; cat /new; [ -e {NEW}/mnt/root ] && echo mounted; pwd;"
+            " ls /proc/1/comm"
         )
         order = shell(script, mounts=mounts, root_folder=str(root), working_folder="/srv/x")
         said = await yard.said(order)
@@ -535,8 +540,8 @@ def test_another_root_folder_keeps_what_is_written_to_itself(data: Path, tmp_pat
 
 @needs_sandbox
 def test_containers_of_a_pod_run_again_with_everything_in_place(data: Path, tmp_path: Path) -> None:
-    mounts = (bind(tmp_path, "/t9k/mnt"),)
-    script = "[ -e /t9k/mnt/again ] && exit 0; touch /t9k/mnt/again; exit 1"
+    mounts = (bind(tmp_path, f"{NEW}/mnt"),)
+    script = f"[ -e {NEW}/mnt/again ] && exit 0; touch {NEW}/mnt/again; exit 1"
 
     async def scene(yard: Yard) -> None:
         order = await yard.start(
@@ -626,6 +631,7 @@ def test_nothing_is_left_after_everything_was_stopped(data: Path, mark: str) -> 
     during: set[str] = set()
     held: list[int] = []
     own = {os.readlink(path) for path in Path("/proc/self/ns").iterdir()}
+    interfaces = set(os.listdir("/sys/class/net"))
 
     async def scene(yard: Yard) -> None:
         for _ in range(2):
@@ -655,7 +661,7 @@ def test_nothing_is_left_after_everything_was_stopped(data: Path, mark: str) -> 
     assert not left
     assert marked_processes(mark) == []
     assert str(data) not in Path("/proc/self/mountinfo").read_text()
-    assert "jobyard0" not in os.listdir("/sys/class/net")
+    assert "jobyard0" not in set(os.listdir("/sys/class/net")) - interfaces
     uids = [path.name for path in (data / "pods").iterdir()]
     groups = subprocess.run(
         ["find", "/sys/fs/cgroup", "-maxdepth", "6", "-name", "jobyard-*"],
@@ -667,13 +673,14 @@ def test_nothing_is_left_after_everything_was_stopped(data: Path, mark: str) -> 
 
 
 @needs_sandbox
-@pytest.mark.skipif(not IS_ROOT, reason="only root may become somebody else")
 def test_a_real_uid_is_taken_on(data: Path) -> None:
-    async def scene(yard: Yard) -> None:
-        said = await yard.said(shell("id -u; id -g; id -G", uid=1234, gid=2345, working_folder="/"))
-        assert said.split() == ["1234", "2345", "2345"]
+    with free_uid() as uid, free_uid() as gid:
 
-    play(data, scene)
+        async def scene(yard: Yard) -> None:
+            order = shell("id -u; id -g; id -G", uid=uid, gid=gid, working_folder="/")
+            assert (await yard.said(order)).split() == [str(uid), str(gid), str(gid)]
+
+        play(data, scene)
 
 
 def test_the_host_runtime_runs_plain_processes_and_gathers_orphans(data: Path, mark: str) -> None:
@@ -700,9 +707,9 @@ def test_the_host_runtime_runs_plain_processes_and_gathers_orphans(data: Path, m
 
 def test_the_host_runtime_names_the_one_that_can_mount(data: Path, tmp_path: Path) -> None:
     async def scene(yard: Yard) -> None:
-        end = await yard.run(shell("true", mounts=(bind(tmp_path, "/t9k/mnt"),)))
+        end = await yard.run(shell("true", mounts=(bind(tmp_path, f"{NEW}/mnt"),)))
         assert (end.exit_code, end.reason) == (128, "CreateContainerConfigError")
-        assert "can't provide a volume at /t9k/mnt; the sandbox runtime does" in end.message
+        assert f"can't provide a volume at {NEW}/mnt; the sandbox runtime does" in end.message
         # A volume that is where it should be anyway needs no mount.
         assert (await yard.run(shell("exit 2", mounts=(bind(tmp_path, tmp_path),)))).exit_code == 2
 
@@ -839,17 +846,17 @@ def test_every_ability_has_a_reason_and_what_is_missing_a_remedy() -> None:
     assert SANDBOX
 
 
-@pytest.fixture
-def home() -> Iterator[Path]:
-    # Not below pytest's own folder, which is for root only.
-    with tempfile.TemporaryDirectory() as name:
-        os.chown(name, NOBODY_IN_PARTICULAR, NOBODY_IN_PARTICULAR)
-        yield Path(name)
-
-
 @needs_sandbox
-@pytest.mark.skipif(IS_INNER or not IS_ROOT, reason="for root, who can become somebody else")
-def test_all_of_this_works_for_an_ordinary_user(home: Path) -> None:
+def test_all_of_this_works_for_an_ordinary_user() -> None:
+    # Not below pytest's own folder, which is for root only.
+    with free_uid() as uid, tempfile.TemporaryDirectory() as name:
+        os.chown(name, uid, uid)
+        done = this_file_as(uid, Path(name))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+
+
+def this_file_as(uid: int, home: Path) -> subprocess.CompletedProcess[str]:
     prefix = Path(sys.base_prefix)
     closed = [path for path in reversed(prefix.parents) if not path.stat().st_mode & 0o001]
     # The interpreter may be in a folder of root's: in a mount namespace of this test it is the
@@ -873,16 +880,13 @@ def test_all_of_this_works_for_an_ordinary_user(home: Path) -> None:
             f'{opening}\nexec "$@"',
             "sh",
         ),
-        *("setpriv", f"--reuid={NOBODY_IN_PARTICULAR}", f"--regid={NOBODY_IN_PARTICULAR}"),
+        *("setpriv", f"--reuid={uid}", f"--regid={uid}"),
         *("--clear-groups", sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"),
         *("--basetemp", str(home / "t"), str(Path(__file__))),
     ]
     env = os.environ | {
         "HOME": str(home),
-        "JOBYARD_TEST_AS_USER": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TMPDIR": str(home),
     }
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=500)

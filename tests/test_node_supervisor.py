@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from isolation_stage import read_all as read_terminal
+from rig.users import free_uid
 from supervised import (
     DEADLINE_SECONDS,
     Nursery,
@@ -733,9 +734,14 @@ def test_nonsense_on_the_socket_harms_nobody(pods: Nursery) -> None:
     one.end()
 
 
-def test_another_user_is_not_let_in(pods: Nursery) -> None:
-    if os.getuid() != 0:
-        pytest.skip("needs root to become somebody else")
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """The uid of another user."""
+    with free_uid() as uid:
+        yield uid
+
+
+def test_another_user_is_not_let_in(pods: Nursery, stranger: int) -> None:
     one = pods.start(pod(shell(FOREVER)))
 
     async def work() -> None:
@@ -755,7 +761,7 @@ print("heard", len(connection.recv(100)))
 """
     heard = subprocess.run(
         ["python3", "-c", script],
-        user=65534,
+        user=stranger,
         pass_fds=[place],
         capture_output=True,
         text=True,

@@ -17,19 +17,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rig.users import GET_IT, free_uid
 
 from jobyard.plan.ssh import KEY_FILES, scripts
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 WRAPPERS = list(Path("/usr/lib").rglob("libnss_wrapper.so*"))
 TRUE = shutil.which("true") or ""
-NAMELESS_UID = 54321
 PATIENCE_SECONDS = 60
 HOSTILE = 'it\'s "quoted" $HOME `id` \\ two\nlines'
 
 pytestmark = pytest.mark.skipif(
     SSHD is None or not shutil.which("ssh-keygen"),
-    reason="no sshd here; get it with: apt-get install openssh-server openssh-client",
+    reason=f"there is no sshd{GET_IT}apt-get install openssh-server openssh-client",
 )
 
 
@@ -84,16 +84,15 @@ def own_port() -> Iterator[int]:
         yield port
 
 
-def users() -> list[int]:
-    """Us; and, where we may become somebody else, a uid that has no name."""
-    return [0, NAMELESS_UID] if os.getuid() == 0 else [os.getuid()]
-
-
-@pytest.fixture(params=users(), ids=lambda uid: f"uid {uid}")
+@pytest.fixture(params=["us", "a uid without a name"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    if request.param == NAMELESS_UID and not WRAPPERS:
-        pytest.skip("no nss_wrapper here; get it with: apt-get install libnss-wrapper")
-    yield from laid_out(request.param)
+    if request.param == "us":
+        yield from laid_out(os.getuid())
+        return
+    with free_uid() as uid:
+        if not WRAPPERS:
+            pytest.skip(f"there is no nss_wrapper{GET_IT}apt-get install libnss-wrapper")
+        yield from laid_out(uid)
 
 
 def laid_out(uid: int) -> Iterator[Site]:
@@ -116,13 +115,14 @@ def laid_out(uid: int) -> Iterator[Site]:
 @pytest.fixture
 def nameless() -> Iterator[Site]:
     """A uid without a name, with an /etc/passwd that a test may do with as it likes."""
-    if os.getuid() != 0 or subprocess.run(["unshare", "--mount", "true"]).returncode != 0:
-        pytest.skip("only root can become another user, and cover /etc/passwd for it alone")
-    for site in laid_out(NAMELESS_UID):
-        passwd = site.folder / "passwd"
-        passwd.write_bytes(Path("/etc/passwd").read_bytes())
-        passwd.chmod(0o644)
-        yield msgspec.structs.replace(site, passwd=passwd)
+    with free_uid() as uid:
+        if subprocess.run(["unshare", "--mount", "true"]).returncode != 0:
+            pytest.skip("no mount namespaces here, to cover /etc/passwd for one user alone")
+        for site in laid_out(uid):
+            passwd = site.folder / "passwd"
+            passwd.write_bytes(Path("/etc/passwd").read_bytes())
+            passwd.chmod(0o644)
+            yield msgspec.structs.replace(site, passwd=passwd)
 
 
 def make_key(path: Path) -> None:
@@ -298,13 +298,13 @@ def test_a_uid_without_a_name_gets_one_where_the_image_lets_it(nameless: Site) -
         words = 'printf "%s %s\\n" "$(id -u)" "$(id -un)"; printf %s "$SECRET"'
         done = launch(launcher, *over_ssh(launcher, words), PATH=path)
         assert done.returncode == 0, done.stderr
-        assert done.stdout == f"{NAMELESS_UID} jobyard\n{HOSTILE}"
+        assert done.stdout == f"{nameless.uid} jobyard\n{HOSTILE}"
         # A name is given once, however often something starts.
         assert launch(launcher, "true", PATH=path).returncode == 0
     for passwd, home in ((nameless.passwd, "worker-ssh"), (launcher.passwd, "launcher-ssh")):
         added = passwd.read_text().removeprefix(before)
         folder = nameless.folder / home
-        assert added == f"jobyard:x:{NAMELESS_UID}:{NAMELESS_UID}::{folder}:/bin/sh\n"
+        assert added == f"jobyard:x:{nameless.uid}:{nameless.uid}::{folder}:/bin/sh\n"
     assert "jobyard:x:" not in Path("/etc/passwd").read_text(), "the machine's own is as it was"
 
 
@@ -320,7 +320,7 @@ def test_a_uid_that_nothing_gives_a_name_is_told_what_would(nameless: Site, scri
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"jobyard: uid {NAMELESS_UID} has no name in /etc/passwd, and ssh needs one: put it into"
+        f"jobyard: uid {nameless.uid} has no name in /etc/passwd, and ssh needs one: put it into"
         " /etc/passwd of the image, make that file writable, install libnss-wrapper,"
         " or run as another user\n"
     )
@@ -331,7 +331,7 @@ def test_a_uid_that_nothing_gives_a_name_is_told_what_would(nameless: Site, scri
 def test_a_user_without_a_login_shell_is_told_what_it_lacks(nameless: Site) -> None:
     assert nameless.passwd is not None
     with nameless.passwd.open("a") as passwd:
-        passwd.write(f"daemonic:x:{NAMELESS_UID}:{NAMELESS_UID}::/:/usr/sbin/nologin\n")
+        passwd.write(f"daemonic:x:{nameless.uid}:{nameless.uid}::/:/usr/sbin/nologin\n")
     done = subprocess.run(
         nameless.command("sh", nameless.script("worker.sh")),
         env=nameless.environment("ssh", PATH=without_wrapper(nameless)),

@@ -13,11 +13,12 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
-ORDINARY_UID = 1001
+from rig.users import free_uid
+
 ROOT = Path(__file__).parents[2]
 MARK = "JOBYARD_TEST_MARK"
 
@@ -127,15 +128,16 @@ class Person:
 
 @contextmanager
 def person(*, is_ordinary: bool, readable: Path | None = None) -> Iterator[Person]:
-    """Root (or whoever runs the tests), or an ordinary user; needs root for the latter.
+    """Root (or whoever runs the tests), or an ordinary user; without root that one is skipped.
 
     `readable` is a folder that an ordinary user is to see even if it is in one of root's.
     """
-    # Not below pytest's own folder, which is for its owner only.
-    home = Path(tempfile.mkdtemp(prefix="jy-"))
-    home.chmod(0o755)
-    with Person(home, ORDINARY_UID if is_ordinary else os.geteuid(), readable) as who:
-        yield who
+    with ExitStack() as stack:
+        uid = stack.enter_context(free_uid()) if is_ordinary else os.geteuid()
+        # Not below pytest's own folder, which is for its owner only.
+        home = Path(tempfile.mkdtemp(prefix="jy-"))
+        home.chmod(0o755)
+        yield stack.enter_context(Person(home, uid, readable))
 
 
 def _as_somebody_else(uid: int, home: Path, opened: list[Path]) -> list[str]:
