@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from rig.engine import JOBS, EngineKubectl, Room, RunningEngine
+from rig.skipping import needed
 from waiting import until_it_holds
 
 JSON = dict[str, Any]
@@ -642,7 +643,9 @@ def proxy(kubectl: EngineKubectl) -> Iterator[str]:
 def test_proxy(kubectl: EngineKubectl, proxy: str) -> None:
     kubectl("create", "-f", "-", stdin=config("c", a="1"))
     path = kubectl.room.path("configmaps", "c")
-    got = subprocess.run(["curl", "-sS", proxy + path], capture_output=True, text=True, timeout=30)
+    got = subprocess.run(
+        [needed("curl"), "-sS", proxy + path], capture_output=True, text=True, timeout=30
+    )
     assert json.loads(got.stdout)["data"] == {"a": "1"}
     assert json.loads(kubectl("get", "--raw", path))["data"] == {"a": "1"}
 
@@ -863,7 +866,7 @@ def test_port_forward(kubectl: EngineKubectl) -> None:
         url = f"http://127.0.0.1:{found[1]}/"
         # Several at once, each with its own connection.
         done = subprocess.run(
-            ["curl", "-sS", "--parallel", "--parallel-immediate", url + "[1-5]"],
+            [needed("curl"), "-sS", "--parallel", "--parallel-immediate", url + "[1-5]"],
             capture_output=True,
             timeout=30,
         )

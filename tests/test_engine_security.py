@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from rig.engine import JOBS, Room, RunningEngine
+from rig.skipping import needed
 from rig.users import free_uid
 from waiting import until_it_holds
 
@@ -77,7 +78,7 @@ def test_without_the_token_everything_is_401(engine: RunningEngine, header: str)
 
 def test_another_user_of_the_machine_gets_401_and_no_files(engine: RunningEngine) -> None:
     asked = as_another_user(
-        *("curl", "-sS", "-k", "-w", "%{http_code}", f"{engine.url}/api/v1/secrets")
+        *(needed("curl"), "-sS", "-k", "-w", "%{http_code}", f"{engine.url}/api/v1/secrets")
     )
     assert asked.stdout.endswith("401")
     assert json.loads(asked.stdout[:-3])["reason"] == "Unauthorized"

@@ -7,7 +7,6 @@ made (tools/images/*_check.sh), since that takes minutes and root.
 import hashlib
 import json
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -25,13 +24,14 @@ from images.archive import Config, write_archive
 from images.dockerfile import config_of
 from images.layers import NEWEST_SECONDS, LayerFile, recall, remember, write_layer
 from images.trees import ImageError
+from rig.skipping import AS_ROOT, lacks, missing
 from waiting import until_it_holds
 
 from jobyard.install.settings import DEFAULT_IMAGE
 from jobyard.install.workload import PORT, USER
 
 ROOT = Path(__file__).parents[1]
-AS_ROOT = os.geteuid() == 0
+IS_ROOT = os.geteuid() == 0
 
 
 def tree_with(folder: Path, *names: str) -> Path:
@@ -107,7 +107,7 @@ def test_what_overlayfs_marks_as_gone_is_gone_in_the_image(tmp_path: Path) -> No
     assert found["etc/.wh.removed"].isreg()
 
 
-@pytest.mark.skipif(not AS_ROOT, reason="only root sets the attributes of overlayfs")
+@pytest.mark.skipif(not IS_ROOT, reason=f"only root sets the attributes of overlayfs{AS_ROOT}")
 def test_a_folder_that_overlayfs_replaced_hides_what_is_below(tmp_path: Path) -> None:
     tree = tree_with(tmp_path / "tree", "etc/mine", "var/mine")
     os.setxattr(tree / "etc", "trusted.overlay.opaque", b"y")
@@ -115,7 +115,7 @@ def test_a_folder_that_overlayfs_replaced_hides_what_is_below(tmp_path: Path) ->
     assert set(found) == {"etc", "etc/.wh..wh..opq", "etc/mine", "var", "var/mine"}
 
 
-@pytest.mark.skipif(not AS_ROOT, reason="only root gives a file capabilities")
+@pytest.mark.skipif(not IS_ROOT, reason=f"only root gives a file capabilities{AS_ROOT}")
 def test_file_capabilities_are_refused_and_not_lost(tmp_path: Path) -> None:
     tree = tree_with(tmp_path / "tree", "ping")
     # Version 2, permitted and effective: CAP_NET_RAW.
@@ -418,7 +418,7 @@ def test_a_command_that_fails_is_told_with_what_it_printed() -> None:
         trees.run(["sh", "-c", "echo no such luck >&2; exit 3"])
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+@pytest.mark.skipif(lacks("gcc"), reason=missing("gcc"))
 def test_the_pause_program_waits_and_ends_when_told(tmp_path: Path) -> None:
     site = Site((), tmp_path / "tree", tmp_path)
     get_images.make_pause(site)

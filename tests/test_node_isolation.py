@@ -6,6 +6,7 @@ Run as root, the last test runs this whole file again as a user without rights.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import socket
@@ -28,6 +29,7 @@ from isolation_stage import (
     play,
     shell,
 )
+from rig.skipping import lacks, missing
 from rig.users import free_uid
 
 from jobyard.node.abilities import What, look, missing_for_sandbox
@@ -44,12 +46,21 @@ IS_ROOT = os.geteuid() == 0
 OWN = f"jy-{uuid.uuid4().hex[:8]}"
 # A folder that no machine has.
 NEW = f"/{OWN}"
+# Those of the first and of the last stream; and whether it is the one that Ctrl-C comes from.
+TELL_TERMINAL = """
+import os
+names = os.ttyname(0), os.ttyname(2)
+device = os.stat(names[0]).st_rdev
+minor, major = os.minor(device), os.major(device)
+number = (minor & 0xff) | (major << 8) | (minor >> 8 << 20)
+print(*names, int(open("/proc/self/stat").read().rpartition(")")[2].split()[4]) == number)
+"""
 PLACES = ("/", "/usr", "/usr/local", "/etc", "/dev/shm", "/root")
 
-missing = missing_for_sandbox(look()) if sys.platform == "linux" else None
+lacking = missing_for_sandbox(look()) if sys.platform == "linux" else None
 needs_sandbox = pytest.mark.skipif(
-    sys.platform != "linux" or missing is not None,
-    reason=f"{missing.reason} ({missing.remedy})" if missing else "not Linux",
+    sys.platform != "linux" or lacking is not None,
+    reason=f"{lacking.reason} ({lacking.remedy})" if lacking else "not Linux",
 )
 
 
@@ -420,12 +431,9 @@ def test_processes_inside_see_what_the_container_sees(data: Path, tmp_path: Path
         assert code == 9
         wanted = [str(os.getuid()), "pod-1", f"{NEW}/mnt", f"{NEW}/mnt", "not a tty", "sleep"]
         assert said.splitlines() == wanted
-        code, said = await yard.ask(
-            order, "sh", "-c", "tty && [ -t 2 ] && ps -o tty= -p $$", tty=True
-        )
+        code, said = await yard.ask(order, sys.executable, "-c", TELL_TERMINAL, tty=True)
         assert code == 0, said
-        name, own = said.split()
-        assert name == f"/dev/{own}"
+        assert re.fullmatch(r"(/dev/pts/\d+) \1 True", said.strip())
         with pytest.raises(RuntimeFailedError, match='exec: "nosuch": executable file not found'):
             await yard.ask(order, "nosuch")
         code, said = await yard.ask(order, "sh", "-c", "kill -KILL $$")
@@ -470,7 +478,10 @@ def test_the_engine_listens_on_the_private_network_and_the_machine_is_out_of_rea
 
 @needs_sandbox
 @pytest.mark.skipif(
-    chosen(is_mapped=not IS_ROOT)[0] != "slirp4netns", reason="slirp4netns is not what is used here"
+    chosen(is_mapped=not IS_ROOT)[0] != "slirp4netns",
+    reason=missing("slirp4netns")
+    if lacks("slirp4netns")
+    else "another program than slirp4netns, or none, is the way out here",
 )
 def test_pods_reach_the_machines_network_but_not_its_loopback(data: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from isolation_stage import read_all as read_terminal
+from rig.skipping import needed
 from rig.users import free_uid
 from supervised import (
     DEADLINE_SECONDS,
@@ -358,7 +359,7 @@ def test_an_http_probe_decides_about_readiness(pods: Nursery, web: Web) -> None:
 
 def test_an_https_probe_looks_at_no_certificate(pods: Nursery, tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=other"
+    command = f"{needed('openssl')} req -x509 -newkey rsa:2048 -nodes -subj /CN=other"
     subprocess.run(
         [*command.split(), "-keyout", key, "-out", certificate],
         check=True,

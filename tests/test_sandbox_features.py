@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 
 import pytest
 from rig.person import Person, person
-from rig.users import AS_ROOT, GET_IT
+from rig.skipping import AS_ROOT, lacks, missing
 
 from jobyard.node import polling
 
@@ -264,8 +263,7 @@ spec:
 
 
 @pytest.mark.skipif(
-    not shutil.which("ssh"),
-    reason=f"there is no ssh{GET_IT}apt-get install openssh-server openssh-client",
+    lacks("sshd") or lacks("ssh"), reason=missing("sshd", "openssh-server openssh-client")
 )
 def test_jobs_that_log_in_share_no_path_of_the_machine_with_others(somebody: Person) -> None:
     """Host file and keys are at fixed paths; two runs at once see each their own."""

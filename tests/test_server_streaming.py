@@ -29,6 +29,7 @@ from typing import Any
 import aiohttp
 import pytest
 from rig.binaries import find_binaries
+from rig.skipping import needed
 from streaming_stage import DEADLINE_SECONDS, Stage, streaming_stage
 from waiting import look_again, until_it_holds
 from yarl import URL
@@ -632,7 +633,7 @@ def test_kubectl_port_forward_carries_several_connections(
     with forwarded(kubectl, web_port) as (port, _):
         files = [tmp_path / f"answer{number}" for number in range(5)]
         clients = [
-            subprocess.Popen(("curl", "-sS", "-o", file, f"http://127.0.0.1:{port}/large"))
+            subprocess.Popen((needed("curl"), "-sS", "-o", file, f"http://127.0.0.1:{port}/large"))
             for file in files
         ]
         assert [client.wait(DEADLINE_SECONDS) for client in clients] == [0] * 5
@@ -712,7 +713,7 @@ def test_a_pod_that_does_not_answer_the_controller(stage: Stage, pod: str, code:
 
 
 def curl(stage: Stage, path: str, *more: str) -> str:
-    command = ("curl", "-sS", "--cacert", str(stage.ca), *more, f"{stage.url}{PODS}/{path}")
+    command = (needed("curl"), "-sS", "--cacert", str(stage.ca), *more, f"{stage.url}{PODS}/{path}")
     token = ("-H", f"Authorization: Bearer {stage.token}")
     done = subprocess.run((*command, *token), capture_output=True, timeout=DEADLINE_SECONDS)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rig.users import GET_IT, free_uid
+from rig.skipping import lacks, missing
+from rig.users import free_uid
 
 from jobyard.plan.ssh import KEY_FILES, scripts
 
@@ -28,8 +29,8 @@ PATIENCE_SECONDS = 60
 HOSTILE = 'it\'s "quoted" $HOME `id` \\ two\nlines'
 
 pytestmark = pytest.mark.skipif(
-    SSHD is None or not shutil.which("ssh-keygen"),
-    reason=f"there is no sshd{GET_IT}apt-get install openssh-server openssh-client",
+    SSHD is None or lacks("ssh-keygen"),
+    reason=missing("sshd", "openssh-server openssh-client"),
 )
 
 
@@ -91,7 +92,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
         return
     with free_uid() as uid:
         if not WRAPPERS:
-            pytest.skip(f"there is no nss_wrapper{GET_IT}apt-get install libnss-wrapper")
+            pytest.skip(missing("nss_wrapper", "libnss-wrapper"))
         yield from laid_out(uid)
 
 

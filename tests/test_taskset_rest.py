@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from rig.engine import Answer, Room
+from rig.skipping import needed
 
 JSON = dict[str, Any]
 SECONDS = 60
@@ -33,7 +34,7 @@ class Curl:
 
     def words(self, method: str, path: str, body: Any = None, type_: str = "") -> list[str]:
         engine = self.room.engine
-        words = ["curl", "-sS", "-N", "--cacert", str(engine.ca), "-X", method]
+        words = [needed("curl"), "-sS", "-N", "--cacert", str(engine.ca), "-X", method]
         words += ["-H", f"Authorization: Bearer {engine.token}"]
         if body is not None:
             text = json.dumps(body) if self.type == JSON_TYPE or type_ else yaml.safe_dump(body)

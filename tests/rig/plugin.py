@@ -3,8 +3,8 @@
 Fixtures: `control_plane` (one per run, shared by all workers), `namespace` (a fresh
 one per test), `kubectl`, `controllers` (for tests that need kube-controller-manager).
 Whatever uses `control_plane` carries the marker `kube`. A run without a Kubernetes
-fails with the reason; nothing is skipped, and the last section of the report counts
-the tests that really had a server.
+fails with the reason; nothing is skipped for lack of one, and the last section of the report
+counts the tests that really had a server.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from rig import namespaces
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 from rig.sharing import NoKubernetesError, shared_plane
+
+pytest_plugins = ["rig.skipping"]
 
 # Under this name each report tells which version it ran against; xdist carries it home.
 VERSION_PROPERTY = "kubernetes"

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-# How a reason to skip a test goes on if it could have been had: the plugin reads it.
-GET_IT = "; get it with: "
-AS_ROOT = f"{GET_IT}sudo make test"
+from rig.skipping import AS_ROOT
+
 ROOT_ONLY = f"only root can become somebody else{AS_ROOT}"
 # Of no distribution's accounts, nor of systemd's; and a user namespace of 65536 has them too.
 UIDS = range(20_000, 60_000)
