@@ -38,7 +38,7 @@ def main() -> int:
         if sys.argv[1:] == ["--can"]:
             return 0
         gathered = ingredients.gather()
-        folder = Path(tempfile.mkdtemp(prefix="jobyard-node-"))
+        folder = Path(tempfile.mkdtemp(prefix=cgroups.folder_prefix()))
         before = traces(folder)
         try:
             ingredients.save(gathered, folder / "ingredients.json")
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _run(folder: Path) -> int:
-    with cgroups.made():
+    with cgroups.made(folder.name):
         return enclosed(
             (
                 *(sys.executable, "-m", "pytest", "-p", "no:xdist"),

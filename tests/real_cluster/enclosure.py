@@ -72,7 +72,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def traces(folder: Path) -> frozenset[str]:
     """What a cluster might leave on the machine, in words; others may use it meanwhile."""
     return frozenset(
-        (*_mounts(folder), *_addresses(), *_groups(), *_kernel_settings(), *_processes())
+        (
+            *_mounts(folder),
+            *_addresses(),
+            *_groups(folder.name),
+            *_kernel_settings(),
+            *_processes(folder),
+        )
     )
 
 
@@ -104,9 +110,9 @@ def _addresses() -> Iterator[str]:
             yield f"interface {interface} with {address}"
 
 
-def _groups() -> Iterator[str]:
+def _groups(name: str) -> Iterator[str]:
     for tree in cgroups.trees():
-        for folder, _, _ in os.walk(tree / cgroups.NAME):
+        for folder, _, _ in os.walk(tree / name):
             yield f"cgroup {folder}"
 
 
@@ -117,7 +123,7 @@ def _kernel_settings() -> Iterator[str]:
             yield f"{SETTING} {name} = {path.read_text().strip()}"
 
 
-def _processes() -> Iterator[str]:
+def _processes(folder: Path) -> Iterator[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
@@ -125,5 +131,5 @@ def _processes() -> Iterator[str]:
         except OSError:
             # Ended while we looked.
             continue
-        if f"{FOLDER_VARIABLE}=".encode() in environment:
+        if f"{FOLDER_VARIABLE}={folder}".encode() in environment.split(b"\0"):
             yield f"process {process.name} {arguments[:80]!r}"

@@ -13,7 +13,6 @@ from typing import Any
 
 import yaml
 
-from real_cluster.cgroups import NAME as CGROUP
 from real_cluster.inside import NODE_ADDRESS
 
 NODE_NAME = "node"
@@ -141,7 +140,8 @@ def kubelet_command(files: NodeFiles) -> tuple[str, ...]:
         "authorization": {"mode": "AlwaysAllow"},
         "address": NODE_ADDRESS,
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{CGROUP}",
+        # Made before the enclosure was, with the name of its folder.
+        "cgroupRoot": f"/{files.folder.name}",
         "failCgroupV1": False,
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
