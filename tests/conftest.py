@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -42,6 +43,8 @@ def pytest_configure() -> None:
 def _compile_once() -> None:
     """Hundreds of tests start `jobyard`, some as a user who can't write bytecode here."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Nor are the tests themselves compiled anew by every worker of every run.
+    sys.dont_write_bytecode = False
     if "PYTEST_XDIST_WORKER" not in os.environ:
         compileall.compile_dir(Path(__file__).parents[1] / "src", quiet=2)
 
