@@ -7,9 +7,11 @@ READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 WORKERS ?= auto
 PYTEST_ARGS ?=
+QUICK_TESTS := $(addprefix tests/,deciding test_taskset_deciding.py test_plan.py test_schedule.py \
+	test_schema.py test_manifest_reading.py test_crds.py test_docs.py test_locks.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup locks clean
+.PHONY: help demo test test-quick parts frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup locks sbom clean
 
 help: ## Show this list
 	@echo "Jobyard: distributed training and batch jobs from one YAML file."
@@ -30,6 +32,12 @@ demo: $(READY) ## Check a file, and run a job of four ranks on this machine
 test: $(DEV) kube ## Run all tests: types, layers, docs, a real Kubernetes API server, a real sshd
 	@sh tools/system_packages.sh tests
 	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+test-quick: $(DEV) ## Run the tests that need no server: what decides, schemas, docs, locks
+	@$(BIN)/pytest -n $(WORKERS) -m "not kube" $(PYTEST_ARGS) $(QUICK_TESTS)
+
+parts: $(DEV) ## Get everything that tests need into a cache, all at once (once, 20 minutes, 14 GB)
+	@$(BIN)/python tools/get_parts.py
 
 frameworks: $(DEV) ## Get PyTorch, TensorFlow, Open MPI … into a cache (once, some minutes, 9 GB)
 	@$(BIN)/python tools/get_frameworks.py
@@ -63,6 +71,10 @@ setup: $(DEV) ## Make the virtualenv with all that development needs
 
 locks: $(DEV) ## Bring tools/locks/ up to date (RAISE=torch: to its newest version; RAISE=all)
 	@$(BIN)/python tools/make_locks.py $(if $(RAISE),--raise $(RAISE))
+	@$(MAKE) --no-print-directory sbom
+
+sbom: $(DEV) ## Write the image's bill of materials anew
+	@$(BIN)/python tools/make_sbom.py
 
 $(READY): pyproject.toml tools/make_venv.sh tools/locked_install.py $(addprefix tools/locks/,uv.txt package.txt build.txt)
 	@sh tools/make_venv.sh $(VENV)

@@ -7,6 +7,7 @@ made (tools/images/*_check.sh), since that takes minutes and root.
 import hashlib
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -240,11 +241,47 @@ def test_a_command_that_a_shell_would_run_is_refused() -> None:
         config_of('FROM a\nCMD "jobyard"', {})
 
 
+def copied_in(dockerfile: str) -> list[str]:
+    """What each COPY takes out of the tree."""
+    found = [line.split()[1:-1] for line in dockerfile.splitlines() if line.startswith("COPY ")]
+    return [name for names in found for name in names if not names[0].startswith("--from")]
+
+
 def test_our_image_is_made_of_what_the_dockerfile_copies() -> None:
-    lines = (ROOT / "Dockerfile").read_text().splitlines()
-    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
-    first_stage = {name for names in copied[:2] for name in names}
-    assert first_stage == set(get_images.JOBYARD_PARTS)
+    locks = [str(path.relative_to(ROOT)) for path in (get_images.BUILDING, get_images.DEPENDENCIES)]
+    assert copied_in((ROOT / "Dockerfile").read_text()) == [
+        *locks,
+        *get_images.JOBYARD_PARTS,
+        "tools/images/jobyard.cdx.json",
+    ]
+
+
+def test_the_dockerfile_takes_nothing_without_a_hash() -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${PYTHON_IMAGE}"] * 2
+    assert re.search(r"^ARG PYTHON_IMAGE=\S+@sha256:[0-9a-f]{64}$", text, re.MULTILINE)
+    installs = re.findall(r"^RUN (.*pip\b.* (?:install|wheel) .*)$", text, re.MULTILINE)
+    assert len(installs) == 4
+    for line in installs:
+        by_hash = "--require-hashes" in line and "--only-binary=:all:" in line
+        assert by_hash or "--no-deps" in line, line
+        assert by_hash or "--no-index" in line or "--no-build-isolation" in line, line
+
+
+def test_a_changed_lock_makes_another_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digest() -> str:
+        return next(each.digest for each in get_images.all_images() if each.word == "jobyard")
+
+    before = digest()
+    for name in ("DEPENDENCIES", "BUILDING"):
+        lock = tmp_path / name
+        lock.write_text(getattr(get_images, name).read_text() + "another==1\n")
+        with monkeypatch.context() as patch:
+            patch.setattr(get_images, name, lock)
+            assert digest() != before
+    assert digest() == before
 
 
 # Which images there are

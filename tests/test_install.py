@@ -565,7 +565,7 @@ def stages() -> list[list[tuple[str, str]]]:
 
 
 def test_the_image_is_built_from_files_that_are_there_and_not_ignored() -> None:
-    build, _ = stages()
+    build, final = stages()
     ignored, *kept = [
         line
         for line in (ROOT / ".dockerignore").read_text().splitlines()
@@ -573,7 +573,8 @@ def test_the_image_is_built_from_files_that_are_there_and_not_ignored() -> None:
     ]
     assert ignored == "*"
     allowed = {line[1:] for line in kept if line.startswith("!")}
-    copied = {name for word, rest in build if word == "COPY" for name in rest.split()[:-1]}
+    copies = [rest.split()[:-1] for word, rest in (*build, *final) if word == "COPY"]
+    copied = {name for names in copies for name in names if not names[0].startswith("--from")}
     assert copied == allowed
     for name in copied:
         assert (ROOT / name).exists()

@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from images.archive import Config, write_archive
 from images.dockerfile import config_of
 from images.layers import LayerFile, recall, remember, write_layer
 from images.trees import ImageError, run
+from locked_install import lock_file
 
 TREE = Path(__file__).resolve().parents[1]
 PARTS = TREE / "tools" / "images"
@@ -47,6 +47,9 @@ DEBIAN_ENV = {
 PYTHON_NAME = "python:3.11-slim"
 # What the wheel is made of; the Dockerfile copies the same.
 JOBYARD_PARTS = ("pyproject.toml", "README.md", "LICENSE", "src")
+# What the Dockerfile installs before it, and what it builds it with. The bill of materials stays
+# out: it tells of the Dockerfile's base, and these images have another.
+DEPENDENCIES, BUILDING = lock_file("package"), lock_file("build")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,10 @@ def make_dependencies(site: Site) -> None:
     bring_pip(site.given)
     # The image has a Python of its own, perhaps not of the version that runs this.
     version = (site.below[-1] / "usr/bin/python3").readlink().name.removeprefix("python")
-    wanted = ("--only-binary=:all:", "--python-version", version)
-    pip("download", *wanted, "--dest", str(site.given / "wheels"), *dependencies())
+    wanted = ("--only-binary=:all:", "--python-version", version, "--require-hashes")
+    shutil.copy(DEPENDENCIES, site.given / "package.txt")
+    where = ("--dest", str(site.given / "wheels"))
+    pip("download", *wanted, *where, "--requirement", str(site.given / "package.txt"))
     trees.change(site.below, site.tree, PARTS / "jobyard_dependencies_make.sh", site.given)
 
 
@@ -163,7 +168,9 @@ def by_wheel(sources: str) -> Callable[[Site], None]:
         if sources_digest(source) != sources:
             raise ImageError("the sources changed after this had begun; run it again")
         bring_pip(site.given)
-        pip("wheel", "--no-deps", "--wheel-dir", str(site.given / "wheels"), str(source))
+        # What builds it is that of the virtualenv, which is locked too.
+        alone = ("--no-deps", "--no-build-isolation")
+        pip("wheel", *alone, "--wheel-dir", str(site.given / "wheels"), str(source))
         trees.change(site.below, site.tree, PARTS / "jobyard_make.sh", site.given)
 
     return make
@@ -181,11 +188,6 @@ def bring_pip(given: Path) -> None:
 def pip(*words: str) -> None:
     quiet = ("--quiet", "--disable-pip-version-check")
     run([sys.executable, "-m", "pip", words[0], *quiet, *words[1:]])
-
-
-def dependencies() -> list[str]:
-    project = tomllib.loads((TREE / "pyproject.toml").read_text())["project"]
-    return list(project["dependencies"])
 
 
 # Which images there are.
@@ -220,12 +222,14 @@ def all_images() -> tuple[Image, ...]:
         "jobyard-dependencies",
         python,
         make_dependencies,
-        (PARTS / dependencies_script, *dependencies()),
+        (PARTS / dependencies_script, DEPENDENCIES),
         is_shared=True,
     )
     sources = sources_digest(TREE)
     jobyard = scripted("jobyard", needed)
-    jobyard = replace(jobyard, make=by_wheel(sources), made_of=(*jobyard.made_of, sources))
+    jobyard = replace(
+        jobyard, make=by_wheel(sources), made_of=(*jobyard.made_of, BUILDING, sources)
+    )
     plain = Config(env=DEBIAN_ENV, command=("python3",))
     openmpi_names = ("jobyard/openmpi:4.1", *names_in_examples("mpijob", "mpi"))
     pytorch_names = names_in_examples("pytorchtrainingjob", "^pytorch/")
