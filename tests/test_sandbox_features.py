@@ -140,6 +140,33 @@ def test_volumes_and_variables(somebody: Person) -> None:
     assert list((somebody.home / "jobyard" / "runs").iterdir()) == []
 
 
+MOUNTING = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: mounting}}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: any
+    command: [sh, -c, "echo word >{place}/file && grep -qx word {place}/file"]
+    volumeMounts: [{{name: v, mountPath: {place}}}]
+  volumes: [{{name: v, emptyDir: {{}}}}]
+"""
+
+
+def test_a_mount_point_may_be_in_a_folder_that_is_closed_to_the_user(yard: Person) -> None:
+    """As /root is, where the kinds that log in have their keys."""
+    closed = yard.home / "closed"
+    closed.mkdir(mode=0o700)
+    path = yard.write("mounting.yaml", MOUNTING.format(place=closed / "inside"))
+    said(yard, "apply", "-f", str(path))
+    until(lambda: pods(yard)["mounting"]["phase"] in ("Succeeded", "Failed"), "its end")
+    status = pods(yard)["mounting"]
+    assert status["phase"] == "Succeeded", status
+    until(lambda: not list(closed.iterdir()), "it is gone")
+
+
 def test_network_names_and_what_comes_later(yard: Person) -> None:
     said(yard, "apply", "-f", str(JOBS / "network.yaml"))
 

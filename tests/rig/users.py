@@ -38,14 +38,15 @@ def free_uid() -> Iterator[int]:
                 name.bind(f"\0jobyard-test-uid-{uid}")
             except OSError:
                 continue
-            if _has_account(uid) or uid in _running():
+            if has_name(uid) or uid in _running():
                 continue
             yield uid
             return
     raise AssertionError(f"no uid of {UIDS} is free")
 
 
-def _has_account(uid: int) -> bool:
+def has_name(uid: int) -> bool:
+    """Whether there is an account for it."""
     try:
         pwd.getpwuid(uid)
     except KeyError:

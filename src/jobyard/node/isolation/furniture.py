@@ -264,7 +264,12 @@ def _make_here(target: str, *, is_folder: bool) -> list[str]:
 def _show_entries(folder: int, target: str) -> None:
     """Binds everything in a folder into another; what can't be shown is left out."""
     base = f"/proc/self/fd/{folder}"
-    with os.scandir(f"{base}/.") as entries:
+    try:
+        entries = os.scandir(f"{base}/.")
+    except PermissionError:
+        # Of another user, such as root's home: nobody who looks from here has seen any of it.
+        return
+    with entries:
         for entry in entries:
             path = os.path.join(target, entry.name)
             with contextlib.suppress(OSError):
