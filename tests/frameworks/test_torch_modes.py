@@ -15,7 +15,7 @@ from frameworks.yard import DEADLINE_SECONDS, Yard
 
 CHECKPOINT = "pytorchtrainingjob/checkpoint.yaml"
 JOB = "ptj/pytorch-checkpoint"
-TRAIN = "python3 /program/train.py --save /tmp/by-hand.pt"
+TRAIN = "python3 /program/train.py --save by-hand.pt"
 STEPS = 80
 
 
