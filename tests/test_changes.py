@@ -90,6 +90,7 @@ def stored(control_plane: ControlPlane, line: Line, crds: None) -> Iterator[Stor
     line.runner.run(namespaces.delete(control_plane, namespace))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("table", "state", "row"), CASES)
 def test_a_change_has_one_verdict_on_the_api_server_and_offline(
     table: Table, state: State, row: Row, line: Line, stored: Stored

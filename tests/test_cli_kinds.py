@@ -62,6 +62,7 @@ def test_commands_for_jobs_say_that_it_is_none(yard: Yard, words: tuple[str, ...
     assert re.search(r"(Queue|Node|Pod) is no kind of job; those are GenericJob,", done.stderr)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "command",
     ["logs", "get", "describe", "delete", "wait", "events", "pause", "resume", "debug", "scale 2"],

@@ -59,6 +59,10 @@ START_SECONDS = 60.0
 DEADLINE_SECONDS = 240.0
 
 
+# Who runs it differs in few lines: one of the two, another time the other.
+pytestmark = pytest.mark.sample(2)
+
+
 @pytest.fixture(params=["as whoever runs the tests", "as an ordinary user"])
 def somebody(request: pytest.FixtureRequest) -> Iterator[Person]:
     is_ordinary = request.param == "as an ordinary user"
@@ -257,6 +261,7 @@ def nothing_is_left(lives: Lives, before: set[str]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kills", "is_ordinary", "runtime"),
     [

@@ -61,6 +61,7 @@ def test_there_is_no_golden_file_without_a_manifest() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == {title(path) for path in MANIFESTS}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("path", [p for p in MANIFESTS if rendered(p)], ids=title)
 def test_the_api_server_takes_every_child(path: Path, kubectl: Kubectl, crds: None) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": rendered(path)}

@@ -44,6 +44,10 @@ spec:
 """
 
 
+# Who runs it differs in few lines: one of the two, another time the other.
+pytestmark = pytest.mark.sample(2)
+
+
 @pytest.fixture(params=["as whoever runs the tests", "as an ordinary user"])
 def somebody(request: pytest.FixtureRequest) -> Iterator[Person]:
     is_ordinary = request.param == "as an ordinary user"

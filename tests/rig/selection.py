@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 ALL_ROWS = "JOBYARD_ALL_ROWS"
+# Which rows: CI repeats all other random tests, but takes rows by the commit.
+ROWS = "JOBYARD_ROWS"
 ORDER = "JOBYARD_ORDER"
 LEFT_OUT = "jobyard_rows_left_out"
 _left_out: set[int] = set()
@@ -26,7 +28,7 @@ _left_out: set[int] = set()
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not _all_rows_are_asked_for(config):
-        kept = sampled(items, os.environ["JOBYARD_SEED"])
+        kept = sampled(items, os.environ.get(ROWS) or os.environ["JOBYARD_SEED"])
         gone = [item for item in items if item not in kept]
         config.hook.pytest_deselected(items=gone)
         _left_out.add(len(gone))
