@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from rig.engine import JOBS, EngineKubectl, Room, RunningEngine
-from rig.skipping import needed
+from rig.needs import needed
 from waiting import until_it_holds
 
 JSON = dict[str, Any]

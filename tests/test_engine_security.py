@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from rig.engine import JOBS, Room, RunningEngine
-from rig.skipping import needed
+from rig.needs import needed
 from rig.users import free_uid
 from waiting import until_it_holds
 

@@ -25,7 +25,7 @@ from images.archive import Config, write_archive
 from images.dockerfile import config_of
 from images.layers import NEWEST_SECONDS, LayerFile, recall, remember, write_layer
 from images.trees import ImageError
-from rig.skipping import AS_ROOT, lacks, missing
+from rig.needs import AS_ROOT, lacks, missing
 from waiting import until_it_holds
 
 from jobyard.install.settings import DEFAULT_IMAGE

@@ -29,7 +29,7 @@ from isolation_stage import (
     play,
     shell,
 )
-from rig.skipping import lacks, missing
+from rig.needs import lacks, missing
 from rig.users import free_uid
 
 from jobyard.node.abilities import What, look, missing_for_sandbox

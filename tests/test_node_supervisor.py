@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from isolation_stage import read_all as read_terminal
-from rig.skipping import needed
+from rig.needs import needed
 from rig.users import free_uid
 from supervised import (
     DEADLINE_SECONDS,

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rig.needs import AS_ROOT, lacks, missing
 from rig.person import Person, person
-from rig.skipping import AS_ROOT, lacks, missing
 
 from jobyard.node import polling
 
@@ -59,6 +59,10 @@ EATEN = "worker-0   Failed   137    0          OOMKilled, out of memory: eating"
 # Where volumes.yaml mounts, and no machine has anything.
 ABSENT = ("/t9k", "/usr/local/code", "/etc/jobyard-test", "/readonly", "/kept", "/part")
 Ended = tuple[Person, subprocess.CompletedProcess[str]]
+
+
+# Who runs it differs in few lines: one of the two, another time the other.
+pytestmark = pytest.mark.sample(2)
 
 
 @pytest.fixture(params=["as whoever runs the tests", "as an ordinary user"])

@@ -29,7 +29,7 @@ from typing import Any
 import aiohttp
 import pytest
 from rig.binaries import find_binaries
-from rig.skipping import needed
+from rig.needs import needed
 from streaming_stage import DEADLINE_SECONDS, Stage, streaming_stage
 from waiting import look_again, until_it_holds
 from yarl import URL

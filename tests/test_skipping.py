@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from rig.skipping import GET_IT, must_have_it
+from rig.needs import GET_IT
+from rig.skipping import must_have_it
 
 # One test each: skipped by a mark, in a fixture, in the test; and one of a machine that is so.
 SAMPLE = f"""
 import pytest
-from rig.skipping import needed
+from rig.needs import needed
 
 @pytest.mark.skipif(True, reason="there is no frob{GET_IT}apt-get install frob")
 def test_mark():

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-from rig.skipping import lacks, missing
+from rig.needs import lacks, missing
 from rig.users import free_uid, has_name
 
 from jobyard.plan.ssh import KEY_FILES, scripts

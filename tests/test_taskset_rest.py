@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from rig.engine import Answer, Room
-from rig.skipping import needed
+from rig.needs import needed
 
 JSON = dict[str, Any]
 SECONDS = 60

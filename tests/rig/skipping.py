@@ -1,45 +1,19 @@
 """Tests that could not be tried here: why, how to get what they need, and what CI makes of it.
 
-A reason that ends with "; get it with: COMMAND" is something that the machine could have had. The
-last lines of a run list all reasons, with counts. Where CI runs the tests as root (`CI=true`),
-everything that can be got has to be there: such a skip is a failure. `rig.users` has the reason
-for what needs root.
+The last lines of a run list all reasons, with counts. Where CI runs the tests as root (`CI=true`),
+everything that can be got (`rig.needs`) has to be there: a skip for such a reason is a failure. A
+plugin, which only pytest imports.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Generator
 
 import pytest
 
-GET_IT = "; get it with: "
-AS_ROOT = f"{GET_IT}sudo make test"
-# Of the system's administration; not on every user's PATH.
-_MORE_FOLDERS = "/usr/sbin:/sbin"
-
-
-def lacks(program: str) -> bool:
-    return not _found(program)
-
-
-def needed(program: str, package: str = "") -> str:
-    """Where a program of the system is; the test is skipped if it is not there."""
-    path = _found(program)
-    if not path:
-        pytest.skip(missing(program, package))
-    return path
-
-
-def missing(program: str, package: str = "") -> str:
-    """The reason to skip what needs it; `package` is Debian's, if it has another name."""
-    return f"there is no {program}{GET_IT}apt-get install {package or program}"
-
-
-def _found(program: str) -> str:
-    return shutil.which(program, path=f"{os.environ['PATH']}:{_MORE_FOLDERS}") or ""
+from rig.needs import GET_IT
 
 
 def must_have_it(reason: str, environment: dict[str, str], uid: int) -> bool:

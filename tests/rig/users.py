@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.skipping import AS_ROOT
+from rig.needs import AS_ROOT
 
 ROOT_ONLY = f"only root can become somebody else{AS_ROOT}"
 # Of no distribution's accounts, nor of systemd's; and a user namespace of 65536 has them too.
