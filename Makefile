@@ -5,13 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
-WORKERS ?= auto
+# Much of a test's time goes by waiting for processes that start, so two for each core.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 PYTEST_ARGS ?=
 QUICK_TESTS := $(addprefix tests/,deciding test_taskset_deciding.py test_plan.py test_schedule.py \
 	test_schema.py test_manifest_reading.py test_crds.py test_docs.py test_locks.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick parts frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup locks sbom clean
+.PHONY: help demo test test-all test-busy test-quick parts frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup locks sbom clean
 
 help: ## Show this list
 	@echo "Jobyard: distributed training and batch jobs from one YAML file."
@@ -20,7 +22,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables:"
-	@echo "  WORKERS=2                   how many tests run at once (default: one per core)"
+	@echo "  WORKERS=2                   how many tests run at once (default: two per core)"
 	@echo "  PYTEST_ARGS='-k agree'      passed on to pytest"
 	@echo "  JOBYARD_SEED=123            repeats a run's random tests"
 	@echo "  KUBEBUILDER_ASSETS=DIR      takes etcd, kube-apiserver and kubectl from there"
@@ -31,10 +33,18 @@ demo: $(READY) ## Check a file, and run a job of four ranks on this machine
 
 test: $(DEV) kube ## Run all tests: types, layers, docs, a real Kubernetes API server, a real sshd
 	@sh tools/system_packages.sh tests
-	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
+	@$(PYTEST) $(PYTEST_ARGS)
+
+test-all: export JOBYARD_ALL_ROWS := 1
+test-all: test ## The same with every row of every table, a million simulated steps, 200 kills
+
+test-busy: export JOBYARD_ORDER := random
+test-busy: $(DEV) kube ## The same in random order, beside two busy loops per core
+	@sh tools/system_packages.sh tests
+	@$(BIN)/python tools/busy.py $(PYTEST) $(PYTEST_ARGS)
 
 test-quick: $(DEV) ## Run the tests that need no server: what decides, schemas, docs, locks
-	@$(BIN)/pytest -n $(WORKERS) -m "not kube" $(PYTEST_ARGS) $(QUICK_TESTS)
+	@$(PYTEST) -m "not kube" $(PYTEST_ARGS) $(QUICK_TESTS)
 
 parts: $(DEV) ## Get everything that tests need into a cache, all at once (once, 20 minutes, 14 GB)
 	@$(BIN)/python tools/get_parts.py
@@ -43,7 +53,7 @@ frameworks: $(DEV) ## Get PyTorch, TensorFlow, Open MPI … into a cache (once, 
 	@$(BIN)/python tools/get_frameworks.py
 
 test-frameworks: $(DEV) frameworks ## Run every kind with the framework it is named after
-	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS) tests/frameworks
+	@$(BIN)/pytest -n auto $(PYTEST_ARGS) tests/frameworks
 
 kubelet-test: $(DEV) ## Run jobs as real pods: a whole Kubernetes on this machine (as root)
 	@sh tools/system_packages.sh cluster

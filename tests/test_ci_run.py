@@ -66,7 +66,7 @@ def test_a_stage_that_fails_ends_it_and_is_told_with_its_command(
     assert asked(tmp_path) == STAGES[: STAGES.index(stage) + 1]
     assert [row for row in table(done.stdout).values() if "failed" in row]
     last = done.stdout.splitlines()[-1]
-    assert last == f"again:  JOBYARD_SEED=147964388 make {stage}"
+    assert last == f"again:  JOBYARD_SEED=147964388 JOBYARD_ROWS=none make {stage}"
 
 
 def test_where_there_can_be_no_node_it_is_told_and_no_failure(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The controller in a simulated cluster, for a million steps in which anything may go wrong.
+"""The controller in a simulated cluster, for many steps in which anything may go wrong.
 
 Each shard takes runs with seeds of its own until it has its share of the steps. A run that breaks
 a rule is made shorter and told with the command that plays it again; `JOBYARD_SIM_SEED` asks for
@@ -12,13 +12,14 @@ import random
 from collections.abc import Callable
 
 import pytest
+from rig.selection import all_is_asked_for
 from simulation.driver import Settings, Simulation
 from simulation.plugin import STEPS_PROPERTY
 from simulation.settling import settle
 from simulation.shrinking import run, settings_from_environment, shrunk
 
-STEPS = 1_000_000
-SHARDS = 20
+STEPS = 1_000_000 if all_is_asked_for() else 400_000
+SHARDS = STEPS // 50_000
 ASKED = settings_from_environment()
 
 
@@ -31,6 +32,7 @@ def shard_settings(shard: int) -> Settings:
 DICE: dict[int, random.Random] = {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shard", range(SHARDS) if ASKED is None else (0,))
 def test_nothing_breaks_a_rule(shard: int, record_property: Callable[[str, object], None]) -> None:
     steps = 0
