@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,52 +51,70 @@ JOB_SERVERS = (
 )
 
 
-def obtain(server: JobServer) -> None:
-    # Where the SDK looks for one that was built beside it.
-    place = Path(JavaJarServer.path_to_dev_beam_jar(server.target))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as work:
-        try:
-            url = JavaJarServer.path_to_beam_jar(server.target)
-            jar = Path(JavaJarServer.local_jar(url, cache_dir=work))
-        except RuntimeError as problem:
-            print(f"{problem}\nso it is put together by Maven", file=sys.stderr)
-            jar = put_together(server, Path(work))
-        jar.replace(place)
+def obtain(servers: Sequence[JobServer]) -> None:
+    """Put each where the SDK looks for one that was built beside it."""
+    places = {server: Path(JavaJarServer.path_to_dev_beam_jar(server.target)) for server in servers}
+    for place in places.values():
+        place.parent.mkdir(parents=True, exist_ok=True)
+    lacking = []
+    for server, place in places.items():
+        with tempfile.TemporaryDirectory(dir=place.parent) as work:
+            try:
+                url = JavaJarServer.path_to_beam_jar(server.target)
+                Path(JavaJarServer.local_jar(url, cache_dir=work)).replace(place)
+            except RuntimeError as problem:
+                print(f"{problem}\nso it is put together by Maven", file=sys.stderr)
+                lacking.append(server)
+    if lacking:
+        with tempfile.TemporaryDirectory(dir=places[lacking[0]].parent) as work:
+            for server, jar in zip(lacking, put_together(lacking, Path(work)), strict=True):
+                jar.replace(places[server])
 
 
-def put_together(server: JobServer, work: Path) -> Path:
-    """The job server as one jar made of its libraries and all that those need."""
+def put_together(servers: Sequence[JobServer], work: Path) -> list[Path]:
+    """Each job server as one jar made of its libraries and all that those need."""
     mvn = shutil.which("mvn")
     if mvn is None:
         sys.exit("mvn is not there: install Maven")
-    (work / "pom.xml").write_text(project(server.libraries))
+    folders = [work / f"server{number}" for number, _ in enumerate(servers)]
+    (work / "pom.xml").write_text(project("all", [folder.name for folder in folders], ()))
+    for folder, server in zip(folders, servers, strict=True):
+        folder.mkdir()
+        (folder / "pom.xml").write_text(project(folder.name, (), server.libraries))
+    # Thousands of small files: what takes the time is to ask for one after the other.
+    at_once = ("-Dmaven.artifact.threads=24", "-Daether.connector.basic.threads=24")
     # The order in which Java looks for classes, since libraries may have one in two versions.
     subprocess.run(
         [
             *(mvn, "--batch-mode", "--quiet", "--file", str(work / "pom.xml")),
+            *("--threads", str(len(servers)), *at_once),
             f"-Dmaven.repo.local={work / 'repository'}",
             "dependency:build-classpath",
-            f"-Dmdep.outputFile={work / 'classpath'}",
+            "-Dmdep.outputFile=${project.basedir}/classpath",
         ],
         check=True,
     )
-    made = work / "job-server.jar"
-    libraries = (work / "classpath").read_text().strip().split(":")
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as jar:
-        merge(libraries, server.main_class, jar)
-    return made
+    for folder, server in zip(folders, servers, strict=True):
+        libraries = (folder / "classpath").read_text().strip().split(":")
+        with zipfile.ZipFile(
+            folder / "made.jar", "w", zipfile.ZIP_DEFLATED, compresslevel=1
+        ) as jar:
+            merge(libraries, server.main_class, jar)
+    return [folder / "made.jar" for folder in folders]
 
 
-def project(libraries: tuple[str, ...]) -> str:
-    """What Maven is asked to resolve."""
+def project(name: str, modules: Sequence[str], libraries: Sequence[str]) -> str:
+    """What Maven is asked to resolve; with modules, all that they ask for."""
     asked = "".join(map(dependency, libraries))
+    parts = "".join(f"<module>{module}</module>" for module in modules)
     return f"""\
 <project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>none</groupId>
-  <artifactId>none</artifactId>
+  <artifactId>{name}</artifactId>
   <version>1</version>
+  <packaging>{"pom" if modules else "jar"}</packaging>
+  <modules>{parts}</modules>
   <dependencyManagement><dependencies>{dependency(JOB_SERVICE)}</dependencies></dependencyManagement>
   <dependencies>{asked}</dependencies>
 </project>
@@ -133,5 +152,4 @@ def is_signature(name: str) -> bool:
 
 
 if __name__ == "__main__":
-    for each in JOB_SERVERS:
-        obtain(each)
+    obtain(JOB_SERVERS)
