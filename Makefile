@@ -59,7 +59,7 @@ kubelet-test: $(DEV) ## Run jobs as real pods: a whole Kubernetes on this machin
 	@sh tools/system_packages.sh cluster
 	@PYTHONPATH=tests:tools $(BIN)/python -m real_cluster $(PYTEST_ARGS)
 
-kube: $(DEV) ## Get Kubernetes' own programs for the tests into a cache (built once, 10 minutes)
+kube: $(DEV) ## Get Kubernetes' own programs for the tests into a cache (built once, 6 minutes)
 	@$(BIN)/python tools/get_kube.py >/dev/null
 
 docs: $(DEV) ## Write the generated parts of docs/ and crds/ anew
@@ -86,7 +86,7 @@ locks: $(DEV) ## Bring tools/locks/ up to date (RAISE=torch: to its newest versi
 sbom: $(DEV) ## Write the image's bill of materials anew
 	@$(BIN)/python tools/make_sbom.py
 
-$(READY): pyproject.toml tools/make_venv.sh tools/locked_install.py $(addprefix tools/locks/,uv.txt package.txt build.txt)
+$(READY): pyproject.toml tools/make_venv.sh $(addprefix tools/locks/,uv.txt package.txt build.txt)
 	@sh tools/make_venv.sh $(VENV)
 	@touch $@
 

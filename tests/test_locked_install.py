@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from time import time
 
 import get_go
 import locked_install
@@ -199,6 +200,18 @@ def test_a_go_that_was_left_half_fetched_is_fetched_from_the_start(
     half.write_text("half of it")
     assert "echo go1.26.6" in Path(get_go.find_go(environment, NEEDED)).read_text()
     assert not half.exists()
+
+
+@pytest.mark.parametrize(("days", "stays"), [(1, True), (30, False)])
+def test_a_go_that_nobody_used_for_long_is_dropped_for_the_next(
+    tmp_path: Path, environment: dict[str, str], days: int, stays: bool
+) -> None:
+    old = tmp_path / "cache/go/0123456789ab"
+    (old / "go/bin").mkdir(parents=True)
+    os.utime(old, (time() - days * 24 * 3600,) * 2)
+    with_go(tmp_path, "go1.26.6")
+    assert Path(get_go.find_go(environment, NEEDED)).exists()
+    assert old.exists() is stays
 
 
 def test_without_any_way_to_go_both_reasons_are_told(

@@ -17,11 +17,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cache_folder import cache_root, locked
+from cache_folder import cache_root, is_unused, locked
 from locked_install import InstallError, install, lock_file
 
 MODULE_FOLDER = Path(__file__).resolve().parent / "kube"
 LOCK = "go"
+# How long one is kept that this checkout has no use for.
+UNUSED_DAYS = 7
 
 
 class NoGoError(Exception):
@@ -90,6 +92,11 @@ def fetched_go(environment: Mapping[str, str]) -> str:
             shutil.rmtree(part, ignore_errors=True)
             install([LOCK], environment, ("--target", str(part)))
             part.rename(folder)
+            for old in root.glob("????????????"):
+                if is_unused(old, UNUSED_DAYS):
+                    shutil.rmtree(old, ignore_errors=True)
+        # Another checkout of the project may need another one.
+        os.utime(folder)
     return str(folder / "go" / "bin" / "go")
 
 

@@ -126,7 +126,7 @@ def install_tree(tree: Path, environment: Mapping[str, str]) -> None:
 
 
 def _uv(*words: str, environment: Mapping[str, str]) -> None:
-    command = [find_uv(environment), *words, "--quiet", "--compile-bytecode", "--no-config"]
+    command = [find_uv(environment), *words, "--quiet", "--compile-bytecode"]
     done = subprocess.run(
         command,
         env=uv_environment(environment),

@@ -103,7 +103,7 @@ LOCKS = (
 
 def words_for(lock: Lock, raised: str) -> list[str]:
     """What uv is asked for."""
-    words = ["pip", "compile", *SCOPE, "--generate-hashes", "--no-emit-index-url", "--no-config"]
+    words = ["pip", "compile", *SCOPE, "--generate-hashes", "--no-emit-index-url"]
     words += ["--quiet", "--custom-compile-command", "make locks"]
     # Paths in the lock are then those of the tree, wherever that is.
     words += ["--output-file", str(lock_file(lock.name).relative_to(TREE))]
