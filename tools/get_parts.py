@@ -87,8 +87,8 @@ def all_parts(environment: Mapping[str, str], is_root: bool) -> tuple[Part, ...]
     )
     if not is_root:
         return parts
-    # Trees with owners and mounts, which only root can make.
-    return (*parts, Part("images", by("get_images.py"), ("system",), True, cache / "images"))
+    # Trees with owners and mounts, which only root can make; of packages, so mostly downloads.
+    return (*parts, Part("images", by("get_images.py"), ("system",), folder=cache / "images"))
 
 
 def can_begin(part: Part, progress: Progress, parts: Iterable[Part]) -> bool:
