@@ -97,19 +97,24 @@ class ProcessSession:
         return self._exit_code
 
     async def close(self) -> None:
-        """Ends what still runs; safe to call twice."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
-        if self._pipes.pid > 0 and self._exit_code is None and self._pipes.status in self._open:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0):
-                    await self.wait()
-        if self._pipes.pid > 0 and self._exit_code is None:
+        """Ends what still runs; safe to call twice. Cancelled, it ends the process all the same."""
+        try:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._pipes.pid > 0 and self._exit_code is None and self._pipes.status in self._open:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0):
+                        await self.wait()
+        finally:
+            self._tasks.clear()
+            self._readers.clear()
+            self._end()
+
+    def _end(self) -> None:
+        if self._pipes.pid > 0 and self._exit_code is None and self._open:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._pipes.pid, signal.SIGKILL)
-        self._readers.clear()
         for descriptor in list(self._open):
             self._close(descriptor)
 
@@ -161,9 +166,11 @@ class AttachedSession:
 
     async def close(self) -> None:
         """Lets go of the log; the container goes on."""
-        await self._pieces.aclose()
-        await self.end_input()
-        self._ended.set()
+        try:
+            await self._pieces.aclose()
+        finally:
+            await self.end_input()
+            self._ended.set()
 
 
 async def _read(descriptor: int) -> bytes:
