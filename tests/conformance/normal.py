@@ -2,13 +2,15 @@
 
 Which uid or version it is doesn't matter, whether it is the same as before does: those are
 numbered in the order of their appearance. Managed fields become one line an entry, nothing of
-them is lost but the time. Knows the shapes of Kubernetes' metadata and no kinds.
+them is lost but the time, and the order that follows from it. Knows the shapes of Kubernetes'
+metadata and no kinds.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -89,7 +91,7 @@ class Normaliser:
         if key == "resourceVersion" and isinstance(value, str) and value.isdigit():
             return self._versions.setdefault(value, f"<version {len(self._versions) + 1}>")
         if key == "managedFields" and isinstance(value, list):
-            return [self._text(managed_line(entry)) for entry in value]
+            return self._managed(value)
         if key == "causes" and isinstance(value, list):
             return self._causes(value)
         if key == "columnDefinitions" and isinstance(value, list):
@@ -104,6 +106,13 @@ class Normaliser:
         if key == "cells":
             return self._cells(value)
         return self(value)
+
+    def _managed(self, entries: list[Any]) -> list[str]:
+        """Those of one operation are in the order of their seconds, which may pass at any step."""
+        found: list[str] = []
+        for _, same in groupby(entries, key=lambda entry: entry.get("operation")):
+            found += sorted(self._text(managed_line(entry)) for entry in same)
+        return found
 
     def _cells(self, value: Any) -> Any:
         if isinstance(value, list):
