@@ -793,7 +793,7 @@ def test_exec_on_a_terminal(kubectl: EngineKubectl, shell: Room) -> None:
         os.write(master, b"sh -c 'echo up-$((1+1)); exec sleep 1000'\n")
         _read_until(master, rb"up-2\r\n")
         os.write(master, b"\x03")
-        _read_until(master, rb"\^C[\r\n]+.*# ")
+        _read_until(master, rb"\^C[\r\n]+.*[#$] ")
         os.write(master, b"echo still-$((1+1))\n")
         _read_until(master, rb"still-2")
         os.write(master, b"exit 5\n")
