@@ -79,6 +79,7 @@ def test_every_manifest_of_the_originals_is_accepted(
     assert len(applied) == len(documents(path))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_example_is_accepted(path: Path, kubectl: Kubectl, crds: None) -> None:
     applied = kubectl("apply", "-f", str(path)).stdout.splitlines()

@@ -51,6 +51,7 @@ CASES += [pytest.param("GenericJob", 1000), pytest.param("BeamJob", 1000)]
 
 
 # The caller of the tests sends all in one piece, and that is what is wanted here.
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 @pytest.mark.parametrize(("kind", "replicas"), CASES)
 def test_the_largest_status_fits(
@@ -77,6 +78,7 @@ def test_the_largest_status_fits(
     assert world.decide().status is None, "what was left out is no reason to write again"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["GenericJob", "PyTorchTrainingJob", "BeamJob"])
 def test_what_stands_in_the_way_of_all_replicas_fits_too(kind: str) -> None:
     status = hindered_world(largest_job(kind)).decide().status

@@ -270,8 +270,21 @@ MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
 )
 
 
-def failures(kinds: tuple[str, ...]) -> Iterator[Failure]:
-    for seed in range(RUNS_MAX):
+# Where the search begins, of those that took long: the seed that found it the last time. What
+# changes a run may change that too, and then it goes on from the first.
+FOUND_BEFORE = {
+    deletes_go_by_name_alone: 65,
+    lost_nodes_are_waited_for: 27,
+    gangs_come_back_one_by_one: 14,
+    strangers_are_adopted: 9,
+    lists_keep_what_is_gone: 6,
+    answers_are_taken_whatever_their_version: 5,
+    revisions_are_ignored: 4,
+}
+
+
+def failures(kinds: tuple[str, ...], first: int = 0) -> Iterator[Failure]:
+    for seed in (first, *range(RUNS_MAX)):
         _, failure = run(Settings(seed=seed, kinds=kinds))
         if failure is not None:
             yield failure
@@ -287,7 +300,7 @@ def test_the_simulation_finds(
     record_property: Callable[[str, object], None],
 ) -> None:
     mutate(monkeypatch)
-    failure = next(failures(kinds), None)
+    failure = next(failures(kinds, FOUND_BEFORE.get(mutate, 0)), None)
     assert failure is not None, f"{mutate.__name__}: {RUNS_MAX} runs went by unnoticed"
     record_property("found", f"{failure.rule} (seed {failure.settings.seed})")
 
@@ -295,7 +308,7 @@ def test_the_simulation_finds(
 def test_failing_runs_get_shorter(monkeypatch: Patch) -> None:
     """Not each of them: what a run is without changes all that comes after."""
     limits_are_ignored(monkeypatch)
-    long = list(itertools.islice(failures(("GenericJob",)), 5))
+    long = list(itertools.islice(failures(("GenericJob",), 1), 3))
     short = [shrunk(failure) for failure in long]
     assert [each.rule for each in short] == [each.rule for each in long]
     assert any(each.settings.without for each in short)
