@@ -189,9 +189,11 @@ def test_the_controller_understands_its_arguments(scheduler: GangScheduler) -> N
     objects = printed(BRIEF, "-n", "ml-jobs", "--gang-scheduler", str(scheduler))
     (container,) = pod_of(objects)["containers"]
     name, *args = container["args"]
-    command = cli.get_command(click.Context(cli), name)
+    # Within the program: a command keeps the help option of the first context it is asked in.
+    program = click.Context(cli, **cli.context_settings)
+    command = cli.get_command(program, name)
     assert command is not None
-    chosen = command.make_context(name, args).params
+    chosen = command.make_context(name, args, parent=program).params
     # The role for leases holds only there.
     assert chosen["lease"].namespace == of_kind(objects, "Role")["metadata"]["namespace"]
     # On every address: probes and Prometheus come from outside of the pod.
