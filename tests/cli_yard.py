@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from rig.engine import Room
+from rig.preloaded import preloaded
 
 AGAIN = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -65,7 +66,8 @@ class Yard:
         return ("-n", self._room.name, "--kubeconfig", str(self._room.engine.kubeconfig))
 
     def plain(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self._room.engine.who.run(*words, seconds=90)
+        who = self._room.engine.who
+        return preloaded().run([*words], who.work, who.environment, seconds=90)
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.plain(*words, *self.options)
