@@ -28,6 +28,11 @@ class ControlPlane:
     # Where the server notes what service accounts ask for; a cluster brought along has none.
     audit_log: Path | None = None
 
+    @property
+    def is_brought(self) -> bool:
+        """Whether it is somebody's cluster, where tests have to clean up after themselves."""
+        return self.audit_log is None
+
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only we can read, whole or not at all."""
