@@ -273,11 +273,15 @@ MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
 # Where the search begins, of those that took long: the seed that found it the last time. What
 # changes a run may change that too, and then it goes on from the first.
 FOUND_BEFORE = {
+    failures_are_not_tried_again: 100,
+    ends_that_were_asked_for_count: 71,
     deletes_go_by_name_alone: 65,
     lost_nodes_are_waited_for: 27,
     gangs_come_back_one_by_one: 14,
+    evictions_that_end_well_are_successes: 14,
     strangers_are_adopted: 9,
     lists_keep_what_is_gone: 6,
+    a_full_quota_ends_a_taskset: 6,
     answers_are_taken_whatever_their_version: 5,
     revisions_are_ignored: 4,
 }
