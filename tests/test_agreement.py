@@ -102,6 +102,7 @@ def loss(manifest: dict[str, Any], kind: Kind, verdict: Verdict) -> str | None:
     return f"validate does not tell {lost}" if lost else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_offline_and_api_server_agree_on_random_mutations(
     chunk: int, control_plane: ControlPlane, namespace: str, crds: None

@@ -73,6 +73,7 @@ def test_keys_of_run_up_status_down_and_doctor_are_in_camel_case(somebody: Perso
     assert all(isinstance(each["isThere"], bool) for each in checks)
 
 
+@pytest.mark.long
 def test_what_is_done_to_a_job_is_an_object_per_line(yard: Yard, room: Room) -> None:
     def did(*words: str) -> Any:
         return lines(yard.does(*words, "-o", "json"))

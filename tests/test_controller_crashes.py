@@ -19,6 +19,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rig.api import ApiCaller
 from rig.kubelet import FakeKubelet
 from rig.plane import ControlPlane
@@ -262,6 +263,7 @@ def is_remade(status: Json) -> bool:
     )
 
 
+@pytest.mark.long
 def test_counts_stay_exact_when_the_controller_is_killed_at_random_moments(
     control_plane: ControlPlane, namespace: str, crds: None
 ) -> None:

@@ -160,6 +160,7 @@ def decoded(text: str) -> str:
     return base64.b64decode(text).decode()
 
 
+@pytest.mark.long
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("group", GROUPS)
 def test_children_are_as_rendered(group: str, staging: Staging) -> None:

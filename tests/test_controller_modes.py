@@ -127,6 +127,7 @@ RESUMED: list[tuple[str, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.long
 def test_jobs_made_paused_start_with_their_resume_specs(staging: Staging) -> None:
     async def act(stage: Stage) -> None:
         names = await stage.apply(*(example(f"{path}/pause") for path, _ in RESUMED))
@@ -357,6 +358,7 @@ def test_the_backoff_limit_is_shared_by_all_replicas(staging: Staging) -> None:
     staging.play(act)
 
 
+@pytest.mark.long
 def test_exit_code_restarts_on_signals_alone(staging: Staging) -> None:
     async def act(stage: Stage) -> None:
         name = "codes"

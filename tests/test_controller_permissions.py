@@ -232,6 +232,7 @@ async def everything(plane: ControlPlane, namespace: str, account: Path) -> None
                 await a_moment()
 
 
+@pytest.mark.long
 def test_the_controller_asks_for_exactly_what_install_grants(
     control_plane: ControlPlane, namespace: str, account: Path, crds: None
 ) -> None:

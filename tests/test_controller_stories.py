@@ -104,6 +104,7 @@ async def run_all(stage: Stage, names: list[str]) -> None:
     await stage.all_at_once(*(stage.kubelet.running(name) for name in names))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", WITH_MODES)
 def test_a_job_is_debugged_paused_and_resumed(kind: str, staging: Staging) -> None:
     async def act(stage: Stage) -> None:

@@ -186,6 +186,7 @@ def test_no_block_shows_a_command_that_is_not_there(file: Path) -> None:
     assert set(shown) <= set(COMMANDS)
 
 
+@pytest.mark.long
 def test_what_kubectl_prints_in_the_docs_is_what_a_real_one_prints(
     kubectl: Kubectl, crds: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

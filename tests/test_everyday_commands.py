@@ -37,6 +37,7 @@ def yard(room: Room) -> Yard:
     return Yard(room)
 
 
+@pytest.mark.long
 def test_a_job_is_applied_waited_for_shown_and_deleted(yard: Yard, room: Room) -> None:
     assert yard.apply("again", AGAIN) == "GenericJob/again created\n"
     assert yard.does("wait", "again", "--timeout", "60s") == "GenericJob/again succeeded\n"
@@ -72,6 +73,7 @@ def test_logs_of_earlier_attempts_are_kept(yard: Yard, room: Room) -> None:
     assert "attempt 7 of again-worker-0 has no log any more; kept are: 0, 1" in missing.text
 
 
+@pytest.mark.long
 def test_logs_of_pods_that_are_gone_stay_readable() -> None:
     """In an engine of one's own; a cluster isn't asked for what it can't have."""
     with person(is_ordinary=False) as who:
@@ -111,6 +113,7 @@ def test_a_log_of_a_pod_that_never_was_is_refused(room: Room, pod: str, containe
     assert room.engine.ask("GET", path).status == 404
 
 
+@pytest.mark.long
 def test_pause_and_resume(yard: Yard, room: Room) -> None:
     yard.apply("stays", STAYS)
     yard.does("wait", "stays", "--for", "running", "--timeout", "60s")
@@ -170,6 +173,7 @@ def test_what_is_not_there_and_what_is_not_possible(yard: Yard) -> None:
     assert "there is no phase runing (did you mean running?)" in misspelt.stderr
 
 
+@pytest.mark.long
 def test_jobs_are_shown_and_deleted_by_their_names_alone(yard: Yard) -> None:
     yard.apply("stays", STAYS)
     yard.apply("other", STAYS.replace("name: stays", "name: other"))
@@ -230,6 +234,7 @@ def test_a_file_with_faults_changes_nothing(yard: Yard, room: Room) -> None:
     assert yard("get", "gj").stdout == ""
 
 
+@pytest.mark.long
 def test_logs_of_all_replicas_are_merged_and_followed(yard: Yard) -> None:
     yard.apply("again", AGAIN)
     done = yard("logs", "again", "-f")

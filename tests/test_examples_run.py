@@ -173,6 +173,7 @@ def test_the_table_has_every_example_and_each_is_run_here_or_left_to_a_framework
     assert {each.end for each in table if each.runs_here} == set(End)
 
 
+@pytest.mark.long
 def test_examples_that_succeed(somebody: Person) -> None:
     chosen = [each for each in here(End.SUCCEEDED) if each.file != CHECKPOINT]
     ends = ends_of(somebody, [each.path for each in chosen], 0)
@@ -189,6 +190,7 @@ def test_examples_that_fail_on_purpose(somebody: Person) -> None:
     assert somebody.processes() == {}
 
 
+@pytest.mark.long
 def test_examples_and_originals_that_wait_for_somebody(yard: Person) -> None:
     """Debug, pause, the one that is paused on its way, and originals; at once in one engine."""
     running, paused = here(End.RUNNING), [name_of(each.path) for each in here(End.PAUSED)]

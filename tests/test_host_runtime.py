@@ -497,6 +497,7 @@ def outcome(who: Person, *names: str) -> dict[str, dict[str, Any]]:
     return dict(zip(names, jobs, strict=True))
 
 
+@pytest.mark.long
 def test_examples_run_to_their_end_side_by_side(somebody: Person) -> None:
     found = outcome(somebody, *SUCCEEDING, *FAILING)
     for name, job in found.items():

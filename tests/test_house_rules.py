@@ -31,6 +31,7 @@ def output_of(*command: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [

@@ -857,6 +857,7 @@ def test_every_ability_has_a_reason_and_what_is_missing_a_remedy() -> None:
     assert SANDBOX
 
 
+@pytest.mark.long
 @needs_sandbox
 def test_all_of_this_works_for_an_ordinary_user() -> None:
     # Not below pytest's own folder, which is for root only.

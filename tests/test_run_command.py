@@ -139,6 +139,7 @@ def test_a_bad_file_is_2_and_nothing_runs(somebody: Person) -> None:
     nothing_is_left(somebody)
 
 
+@pytest.mark.long
 def test_a_timeout_is_124_and_pods_may_say_goodbye(somebody: Person) -> None:
     script = 'trap "echo goodbye; exit 0" TERM; echo up; sleep 1000 & wait'
     # Long enough for both to set their traps on a machine that is busy with other tests.

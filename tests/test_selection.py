@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rig.selection import dealt
+
 TESTS = Path(__file__).parent
 TABLE = """
 import pytest
@@ -93,3 +95,9 @@ def test_the_last_lines_tell_how_many_rows_were_left_out(tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 rows of tables were left out of this run" in done.stdout
     assert "9 passed" in done.stdout
+
+
+def test_every_worker_begins_with_its_share_of_the_long_ones() -> None:
+    assert dealt(["A", "B", "C"], list("abcdefg"), 2) == [*"AC", *"abcd", *"B", *"efg"]
+    assert dealt(["A"], [], 4) == ["A"]
+    assert dealt([], list("abc"), 2) == ["a", "b", "c"]

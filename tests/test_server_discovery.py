@@ -542,6 +542,7 @@ def pod_manifest(image: str, *variables: str) -> Json:
     }
 
 
+@pytest.mark.long
 def test_kubectl_applies_creates_edits_and_tells_differences(
     control_plane: ControlPlane, namespace: str, crds: None, told_server: str, tmp_path: Path
 ) -> None:

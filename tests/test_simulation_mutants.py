@@ -309,6 +309,7 @@ def test_the_simulation_finds(
     record_property("found", f"{failure.rule} (seed {failure.settings.seed})")
 
 
+@pytest.mark.long
 def test_failing_runs_get_shorter(monkeypatch: Patch) -> None:
     """Not each of them: what a run is without changes all that comes after."""
     limits_are_ignored(monkeypatch)

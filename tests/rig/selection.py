@@ -3,8 +3,9 @@
 A table whose rows exercise the same lines carries `@pytest.mark.sample(4)`: one row in four runs,
 others in a run with another seed, and all of them with `JOBYARD_ALL_ROWS=1` (`make test-all`) or
 when a test is asked for by name. `JOBYARD_ORDER=random` shuffles files and the tests in them, by
-the seed of the run; without it, tests marked `long` come first, so that no worker is left alone
-with one at the end. Every worker of xdist collects by itself, so all of it follows from the seed.
+the seed of the run; without it, every worker begins with its share of the tests marked `long`, so
+that none is left alone with one at the end. Every worker of xdist collects by itself, so all of it
+follows from the seed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import random
 from collections import defaultdict
 from collections.abc import Generator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -23,6 +24,7 @@ ROWS = "JOBYARD_ROWS"
 ORDER = "JOBYARD_ORDER"
 LEFT_OUT = "jobyard_rows_left_out"
 _left_out: set[int] = set()
+T = TypeVar("T")
 
 
 @pytest.hookimpl(trylast=True)
@@ -36,7 +38,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if os.environ.get(ORDER) == "random":
         items.sort(key=lambda item: shuffled_place(item.nodeid, os.environ["JOBYARD_SEED"]))
     else:
-        items.sort(key=lambda item: item.get_closest_marker("long") is None)
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        long = [item for item in items if item.get_closest_marker("long")]
+        others = [item for item in items if not item.get_closest_marker("long")]
+        items[:] = dealt(long, others, workers)
 
 
 def all_is_asked_for() -> bool:
@@ -60,6 +65,13 @@ def sampled(items: list[pytest.Item], seed: str) -> set[pytest.Item]:
         dice = random.Random(f"{seed}/{name}")
         kept -= set(dice.sample(rows, len(rows) - -(-len(rows) // one_in)))
     return kept
+
+
+def dealt(long: list[T], others: list[T], workers: int) -> list[T]:
+    """The long ones evenly among the workers, each of which begins with a block of its own."""
+    size = -(-len(others) // workers)
+    blocks = ((*long[n::workers], *others[n * size : (n + 1) * size]) for n in range(workers))
+    return [each for block in blocks for each in block]
 
 
 def shuffled_place(nodeid: str, seed: str) -> tuple[float, float]:
