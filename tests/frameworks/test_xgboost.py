@@ -89,11 +89,11 @@ def test_a_worker_that_fails_for_good_fails_the_job(yard: Yard) -> None:
     # What somebody sees who looks at the last lines alone.
     cause, _head, *rows = ran.out.splitlines()[-5:]
     assert cause == "worker-1: Error (exit code 3)", ran.text
-    assert [row.split()[:2] for row in rows] == [
-        ["master-0", "Stopped"],
-        ["worker-0", "Stopped"],
-        ["worker-1", "Failed"],
-    ]
+    phases = dict(row.split()[:2] for row in rows)
+    assert phases.pop("worker-1") == "Failed"
+    assert phases.keys() == {"master-0", "worker-0"}
+    # They end by the error that they got, or are stopped before that: who is first is open.
+    assert set(phases.values()) <= {"Stopped", "Failed"}
 
 
 @pytest.mark.proves("xgboost-cpu", "XGBoostTrainingJob", "restart, going on with a saved model")
