@@ -194,7 +194,8 @@ def kill_often(
     """Kills engines at random moments; tells how many of them were how far.
 
     Every third while it starts: how long that takes here, those before it have shown. Their
-    moments are spread over that time, so that few kills see all parts of it too.
+    moments are spread over that time, so that few kills see all parts of it too. Half of them
+    while jobs run, which on a busy machine takes a while: that is waited for.
     """
     moments: Counter[str] = Counter()
     nobody = threading.Event()
@@ -209,6 +210,8 @@ def kill_often(
         else:
             lives.up(pid)
             birth_seconds = time.monotonic() - born
+            if number % 6:
+                until_it_holds(lambda: running() > 0, "a job runs", DEADLINE_SECONDS)
             nobody.wait(dice.random() * LIFE_SECONDS)
         moments["answering" if lives.answers(pid) else "starting"] += 1
         moments["with jobs"] += running() > 0
