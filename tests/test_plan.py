@@ -157,7 +157,7 @@ def test_a_gang_is_all_replicas_with_their_roles() -> None:
         (1, (1, 1000), (1, 0)),
     ],
 )
-def test_replicas_are_shared_by_largest_remainder(
+def test_replicas_are_shared_by_weight(
     total: int, weights: tuple[int, ...], want: tuple[int, ...]
 ) -> None:
     assert shares(total, weights) == want
@@ -168,6 +168,8 @@ def test_shares_add_up_and_the_first_never_goes_without(
     total: int, weights: tuple[int, ...]
 ) -> None:
     found = shares(total, weights)
+    more = shares(total + 1, weights)
+    assert all(now >= before for before, now in zip(found, more, strict=True)), "one more for one"
     assert sum(found) == total
     assert found[0] >= 1
     assert min(found) >= 0
@@ -564,10 +566,9 @@ def test_a_pod_keeps_what_the_template_says_and_adds_ours_before_it() -> None:
     found = pod("{}")
     assert found["metadata"]["labels"]["team"] == "a"
     assert found["metadata"]["labels"]["pytorchtrainingjob-replica"] == "train-worker-0"
-    assert found["metadata"]["annotations"] == {
-        "note": "b",
-        "batch.tensorstack.dev/attempt": "3",
-    }
+    notes = found["metadata"]["annotations"]
+    assert re.fullmatch(r"spec1-[0-9a-f]{12}", notes.pop("batch.tensorstack.dev/revision"))
+    assert notes == {"note": "b", "batch.tensorstack.dev/attempt": "3"}
     assert found["spec"]["restartPolicy"] == "Never"
     assert found["spec"]["hostname"] == "train-worker-0"
     assert found["spec"]["subdomain"] == "train"

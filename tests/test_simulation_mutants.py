@@ -16,9 +16,10 @@ from simulation.driver import Settings
 from simulation.shrinking import Failure, run, shrunk
 
 from jobyard.api.beamjob import BeamJobStatus
+from jobyard.api.status import Phase
 from jobyard.controller import creating, reconciling, shelf, world
 from jobyard.controller.reconciling import Passed, Reconciler
-from jobyard.plan import conditions, deciding, finishing, restarts, standing
+from jobyard.plan import conditions, deciding, finishing, recovery, restarts, standing
 from jobyard.plan.decision import Obstacle
 from jobyard.plan.movement import Movement
 from jobyard.plan.pod_facts import Pod
@@ -76,14 +77,8 @@ def finished_jobs_are_decided_anew(patch: Patch) -> None:
 
 
 def ends_are_counted_at_each_pass(patch: Patch) -> None:
-    decided = restarts._decided
-
-    def forgetful(each: standing.Standing, left: int | None) -> standing.Standing:
-        if each.end is not None:
-            each = replace(each, end=replace(each.end, attempt=each.restarts))
-        return decided(each, left)
-
-    patch.setattr(restarts, "_decided", forgetful)
+    for module in (restarts, recovery):
+        patch.setattr(module, "is_open", lambda each: each.has_ended and each.end is not None)
 
 
 def status_is_written_over_any_version(patch: Patch) -> None:
@@ -239,6 +234,101 @@ def a_full_quota_ends_a_taskset(patch: Patch) -> None:
     patch.setattr(creating, "Obstacle", lambda reason, said, **_: Obstacle(reason, said))
 
 
+def pods_of_two_specs_run_side_by_side(patch: Patch) -> None:
+    patch.setattr(deciding, "is_same_spec", lambda *_: True)
+
+
+def pods_do_not_know_their_spec(patch: Patch) -> None:
+    from jobyard.plan import lowering
+
+    patch.setattr(lowering, "_digest", lambda _: "")
+
+
+def a_spec_is_open_as_soon_as_a_pause_is_asked_for(patch: Patch) -> None:
+    patch.setattr(deciding, "phase_of", _paused_at_once(deciding.phase_of))
+
+
+def _paused_at_once(phase_of: Any) -> Any:
+    def hasty(*rest: Any, is_paused: bool) -> Any:
+        return Phase.PAUSED if is_paused else phase_of(*rest, is_paused=is_paused)
+
+    return hasty
+
+
+def nodes_in_trouble_are_lost(patch: Patch) -> None:
+    def lost(outcome: Any) -> bool:
+        if outcome.status == 404:
+            return True
+        node = msgspec.json.decode(outcome.body) if outcome.is_ok else {}
+        conditions = node.get("status", {}).get("conditions", ())
+        return any(c["type"] == "Ready" and c["status"] != "True" for c in conditions)
+
+    patch.setattr(reconciling, "_is_lost", lost)
+
+
+def rows_of_replicas_scaled_away_go_at_once(patch: Patch) -> None:
+    patch.setattr(deciding, "surplus_of", lambda *_: ())
+
+
+def each_failure_of_a_burst_counts(patch: Patch) -> None:
+    again = recovery.started_again
+
+    def each(standing: Any, now: float, **_: Any) -> Any:
+        return again(standing, now)
+
+    patch.setattr(recovery, "started_again", each)
+
+
+def what_follows_from_a_loss_counts(patch: Patch) -> None:
+    patch.setattr(recovery, "_after_losses", lambda _, course, __: course)
+
+
+def followers_are_taken_for_new_failures(patch: Patch) -> None:
+    patch.setattr(recovery, "_is_follower", lambda *_: False)
+
+
+def restarts_are_due_by_the_clocks_of_nodes(patch: Patch) -> None:
+    due = restarts._due
+
+    def theirs(each: standing.Standing, in_a_row: int, now: float) -> Any:
+        moment = each.end.finished_at if each.end is not None else now
+        return due(each, in_a_row, moment)
+
+    patch.setattr(restarts, "_due", theirs)
+
+
+def clocks_of_nodes_are_believed(patch: Patch) -> None:
+    facts = world.pod_of
+    patch.setattr(world, "pod_of", lambda raw: replace(facts(raw), clock_behind=0.0))
+
+
+def rows_of_a_finished_job_follow_its_spec(patch: Patch) -> None:
+    from jobyard.plan.naming import pod_names
+    from jobyard.plan.standing import memories_of, pods_by_replica, standings_of
+
+    def anew(seen: Any, stored: Any) -> Any:
+        pods = pods_by_replica([pod for pod in seen.pods if pod.role])
+        names = pod_names(seen.description)
+        return standings_of(seen.description, names, pods, memories_of(stored.tasks))
+
+    def followed(tasks: Any, standings: Any) -> Any:
+        rows = [finishing.row_of(s, is_coming=False, is_condemned=False) for s in standings]
+        return tuple(
+            replace(
+                task,
+                status=tuple(
+                    r for r, s in zip(rows, standings, strict=True) if s.role.type == task.type
+                ),
+            )
+            for task in tasks
+        )
+
+    patch.setattr(finishing, "_as_stored", anew)
+    patch.setattr(finishing, "_followed", followed)
+
+
+ELASTIC = ("PyTorchTrainingJob", "DeepSpeedJob")
+TRAINING = ("XGBoostTrainingJob", "TensorFlowTrainingJob", "PyTorchTrainingJob")
 MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
     (status_written_last, T9K),
     (terminating_pods_are_gone, TASKSET),
@@ -267,6 +357,17 @@ MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
     (a_late_phase_is_taken_for_a_sidecar, ("GenericJob",)),
     (evictions_that_end_well_are_successes, T9K),
     (a_full_quota_ends_a_taskset, TASKSET),
+    (pods_of_two_specs_run_side_by_side, T9K),
+    (pods_do_not_know_their_spec, T9K),
+    (a_spec_is_open_as_soon_as_a_pause_is_asked_for, T9K),
+    (nodes_in_trouble_are_lost, T9K),
+    (rows_of_replicas_scaled_away_go_at_once, ELASTIC),
+    (each_failure_of_a_burst_counts, TRAINING),
+    (what_follows_from_a_loss_counts, TRAINING),
+    (followers_are_taken_for_new_failures, TRAINING),
+    (restarts_are_due_by_the_clocks_of_nodes, T9K),
+    (clocks_of_nodes_are_believed, T9K),
+    (rows_of_a_finished_job_follow_its_spec, ELASTIC),
 )
 
 

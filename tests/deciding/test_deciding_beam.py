@@ -130,6 +130,7 @@ def test_a_failed_submission_is_followed_by_a_numbered_pod_and_kept() -> None:
 def test_a_submission_seen_late_is_followed_at_once_and_told_by_its_own_name() -> None:
     world = submitted(World(beam()))
     world.end("job-batchjob-0", 1)
+    world.step()
     world.wait(60)
     plan = world.step()
     assert [pod["metadata"]["name"] for pod in plan.pods] == ["job-batchjob-1"]

@@ -37,10 +37,11 @@ def test_clean_up_by_policy(policy: str, left: list[str], code: int) -> None:
     assert sorted(world.replicas()) == left
     told = [e.message for e in world.events if e.reason == "CleanedUp"]
     assert len(told) == (policy != "None")
-    # Services go with the last pod that could use them.
-    assert (("Service", "job") in world.children) == (policy == "None")
+    # Services go after the last pod that could use them.
+    assert ("Service", "job") in world.children
     world.reap()
     world.settle()
+    assert (("Service", "job") in world.children) == (policy == "None")
     assert sorted(world.pods) == left
     assert world.rows["job-worker-0"].phase == ("Running" if policy == "None" else "Deleted")
     assert world.rows["job-worker-1"].phase == "Succeeded"
@@ -53,6 +54,9 @@ def test_clean_up_of_a_generic_job(policy: str) -> None:
     world = finished(manifest, {"worker-1": 1})
     left = {"None": ["job-worker-0", "job-worker-1"], "Unfinished": ["job-worker-1"], "All": []}
     assert sorted(world.replicas()) == left[policy]
+    assert len(world.children) == 2
+    world.reap()
+    world.settle()
     assert len(world.children) == (2 if policy == "None" else 0)
 
 
@@ -69,6 +73,8 @@ def test_clean_up_of_workers_leaves_the_launcher(make: Any, is_wanted: bool) -> 
     world = finished(make(runPolicy={"cleanUpWorkers": is_wanted}), {"launcher": 0})
     workers = [] if is_wanted else ["job-worker-0", "job-worker-1"]
     assert sorted(world.replicas()) == ["job-launcher", *workers]
+    world.reap()
+    world.settle()
     assert bool(world.children) == (not is_wanted)
 
 

@@ -347,11 +347,13 @@ def test_an_elastic_job_grows_and_shrinks_without_touching_the_others() -> None:
     world.set(elastic__expectedReplicas=1)
     plan = world.step()
     assert [d.name for d in plan.deletes] == [f"job-worker-{n}" for n in range(1, 5)]
-    assert list(world.rows) == ["job-worker-0"]
+    leaving = {row.phase for name, row in world.rows.items() if name != "job-worker-0"}
+    assert leaving == {"Deleted"}, "known to be going until they are gone"
     told = world.settle()
     assert world.replicas() == ["job-worker-0"]
     world.reap()
     assert world.settle() == ()
+    assert list(world.rows) == ["job-worker-0"]
     assert world.pods["job-worker-0"].uid == uids["job-worker-0"]
     assert (world.status.replicas, world.status.ready) == (1, "1/1")
     assert (world.status.restarts, world.status.backoff_count) == (1, 1)

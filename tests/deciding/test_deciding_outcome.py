@@ -93,8 +93,8 @@ PAIR_TEXT = 'The job is failed with rule: { "master": [2], "worker": [0, 1] }'
         pytest.param(
             {"failureRules": [PAIR]},
             {"worker-0": 1, "worker-1": 1},
-            ("Running", ""),
-            id="half a failure rule is nothing",
+            ("Failed", "No rule for success can be met any more: worker-0 failed."),
+            id="half a failure rule, but no success can be met any more",
         ),
         pytest.param(
             {"failureRules": [{"worker": [1, 0], "master": [2]}]},

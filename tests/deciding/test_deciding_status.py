@@ -147,7 +147,7 @@ def test_a_transition_time_changes_only_with_the_status_of_its_condition() -> No
     }
     assert world.condition("Running")[::2] == (
         "True",
-        "2 of 3 running; worker-0: Error (exit code 1)",
+        f"2 of 3 running; worker-0: Error (exit code 1), starts again at {text_of(START + 21)}",
     )
 
 
@@ -383,7 +383,7 @@ def test_events_of_many_failures_name_the_first_five() -> None:
         world.end(name, 1)
     told = world.settle()
     assert len(told) == 6
-    assert told[-1].message == "So did worker-5, worker-6, worker-7, worker-8."
+    assert told[-1].message == "Also failed: worker-5, worker-6, worker-7, worker-8."
 
 
 def test_a_terminating_pod_is_not_ready() -> None:

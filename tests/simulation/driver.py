@@ -37,6 +37,7 @@ FAULTS = (
     "retry",
     "node",
     "clock",
+    "clocks of nodes",
     "edit",
     "delete",
     "stranger",
@@ -99,6 +100,8 @@ class Simulation:
         self._lost = some("lost answer", 0, 0, 0.03, 0.2)
         self._retried = some("retry", 0, 0.03, 0.2)
         self.kubelet.cruelty = some("cruelty", 0, 0.02, 0.1, 0.3)
+        if some("clocks of nodes", 0, 0, 1):
+            self.kubelet.set_clocks()
         self.users.may_edit = some("edit", 0, 1) > 0
         self.users.may_delete = some("delete", 0, 1) > 0
         self.users.may_be_strange = some("stranger", 0, 0, 1) > 0

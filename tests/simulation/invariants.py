@@ -112,6 +112,7 @@ class Invariants:
             assert write.new is not None
             self._pod_made(write.new, write.by)
         elif write.new is None:
+            self._check_force(write)
             self.kubelet.gone(write.old)
             self.kubelet.lives[write.old["metadata"]["uid"]].left = self._next()
         elif "deletionTimestamp" in write.new["metadata"]:
@@ -120,6 +121,14 @@ class Invariants:
             self.kubelet.asked(write.new, write.by)
             if is_first and isinstance(write.by, Controller):
                 self._pod_deleted(life, write.by)
+
+    def _check_force(self, write: Write) -> None:
+        """Only what a lost node, or none, has is removed without its kubelet."""
+        assert write.old is not None
+        life = self.kubelet.lives[write.old["metadata"]["uid"]]
+        is_heard_of = bool(life.node) and life.node not in self.kubelet.was_lost
+        if isinstance(write.by, Controller) and is_heard_of and life.is_alive:
+            raise ViolationError("by force", f"{life} on {life.node}, which is heard of")
 
     def _pod_made(self, pod: JSON, by: Any) -> None:
         life = self.kubelet.made(pod)
@@ -143,6 +152,9 @@ class Invariants:
                 raise ViolationError("two live pods", f"{other} is there beside {life}")
         if self.has_rivals or job.is_gone:
             return
+        for other in job.lives:
+            if other.spec != life.spec and not other.is_gone and not other.is_over:
+                raise ViolationError("two specs", f"{other} is there beside {life}")
         if job.is_finished:
             raise ViolationError("pod after the end", f"{name} is made for {job}, which is over")
         if job.status.get("phase") == "Paused":

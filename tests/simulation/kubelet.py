@@ -17,6 +17,7 @@ from jobyard.plan.description import Role
 from jobyard.plan.moments import text_of
 from jobyard.plan.naming import (
     ATTEMPT,
+    JOB_ATTEMPT,
     REPLICA_RANK,
     REPLICA_TYPE,
     REVISION,
@@ -52,9 +53,13 @@ class Life:
         self.role: str = labels.get(REPLICA_TYPE) or labels.get(TASK_ROLE, "")
         self.rank = int(labels.get(REPLICA_RANK) or notes.get(ROLE_INDEX, 0))
         self.attempt = int(notes.get(ATTEMPT, 0))
+        self.job_attempt = int(notes.get(JOB_ATTEMPT, 0))
+        words = notes.get(REVISION, "").split(".")
+        # The spec that it was made from, as far as it tells.
+        self.spec = next((word for word in words if word.startswith("spec")), "")
         # The attempt of the whole, for a TaskSet: <taskset>-<role>-<whole>-<attempt>-<index>.
         self.whole = int(meta["name"].split("-")[-3]) if TASKSET_UID in notes else 0
-        self.is_debug = "debug" in notes.get(REVISION, "").split(".")
+        self.is_debug = "debug" in words
         self.names = [c["name"] for c in pod["spec"]["containers"]]
         self.main = role.main_container if role is not None else self.names[0]
         # When it ends, whatever its code, it failed.
@@ -63,6 +68,9 @@ class Life:
         self.phase = "Pending"
         self.reason = ""
         self.node = ""
+        self.bound_at = 0.0
+        # How far its node's clock is ahead.
+        self.ahead = 0.0
         self.is_gone = False
         # In the order of all that was made and went.
         self.born = 0
@@ -124,12 +132,23 @@ class Kubelet:
         self.lives: dict[str, Life] = {}
         self.present: dict[str, Life] = {}
         self.lost: set[str] = set()
+        # Nodes that were lost at any time: an answer about them may be an old one.
+        self.was_lost: set[str] = set()
+        # Nodes that say they aren't ready: what runs there runs on.
+        self.troubled: set[str] = set()
+        # How far the clock of each node is ahead of the API server's.
+        self.ahead = dict.fromkeys(NODES, 0.0)
         # How often a pod is taken away, and how often it fails by itself.
         self.cruelty = 0.05
         # With nothing left to go wrong everything takes its course.
         self.is_fair = False
         for node in NODES:
-            self._put_node(node, is_ready=True)
+            self._put_node(node)
+
+    def set_clocks(self) -> None:
+        """Some nodes have a clock of their own."""
+        for node in NODES:
+            self.ahead[node] = self._dice.choice((0.0, 0.0, 40.0, 4000.0, -40.0, -4000.0))
 
     # Told by the server's audit.
 
@@ -176,19 +195,25 @@ class Kubelet:
     def node_step(self) -> str:
         """A node is lost or comes back."""
         node = self._dice.choice(NODES)
-        if node in self.lost:
+        if node in self.lost or node in self.troubled:
             self.bring_back(node)
             return f"node {node} is back"
+        if self._dice.random() < 0.4:
+            self.troubled.add(node)
+            self._put_node(node)
+            return f"node {node} is in trouble"
         self.lost.add(node)
-        self._put_node(node, is_ready=False)
+        self.was_lost.add(node)
+        self._put_node(node)
         return f"node {node} is lost"
 
     def bring_back(self, node: str) -> None:
         self.lost.discard(node)
-        self._put_node(node, is_ready=True)
+        self.troubled.discard(node)
+        self._put_node(node)
 
-    def _put_node(self, node: str, *, is_ready: bool) -> None:
-        status = "True" if is_ready else "Unknown"
+    def _put_node(self, node: str) -> None:
+        status = "Unknown" if node in self.lost else "False" if node in self.troubled else "True"
         self._server.objects.setdefault("nodes", {})["", node] = {
             "metadata": {"name": node},
             "status": {"conditions": [{"type": "Ready", "status": status}]},
@@ -202,7 +227,8 @@ class Kubelet:
             life.unschedulable = True
             return self._write(life, "finds no node")
         life.unschedulable = False
-        life.node = self._dice.choice(free)
+        life.node, life.bound_at = self._dice.choice(free), self._now()
+        life.ahead = self.ahead[life.node]
         if not self.is_fair and self._dice.random() < self.cruelty:
             life.reason = "OutOfcpu"
             return self._finish(life, Cause.TAKEN, None, "refused by its node")
@@ -302,6 +328,9 @@ class Kubelet:
 
     def _leave(self, life: Life) -> str:
         """A pod that was told to go: ends, then is gone; or is gone at once."""
+        if life.node in self.troubled and self._dice.random() < 0.9 and not self.is_fair:
+            # Such a node takes its time.
+            return ""
         if not life.is_over and self._dice.random() < 0.6:
             code = self._dice.choice((143, 143, 0, 1))
             if life.main in life.ended:
@@ -374,6 +403,10 @@ def status_of(life: Life) -> JSON:
                 "lastTransitionTime": text_of(life.disrupted_at),
             }
         )
+    if life.node:
+        out["startTime"] = text_of(life.bound_at + life.ahead)
+        scheduled = {"type": "PodScheduled", "status": "True"}
+        conditions.append({**scheduled, "lastTransitionTime": text_of(life.bound_at)})
     if life.unschedulable:
         conditions.append(
             {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
@@ -395,11 +428,11 @@ def _container(life: Life, name: str) -> JSON:
         terminated = {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "OOMKilled" if code == 137 else "Error",
-            "startedAt": text_of(life.started[name]),
-            "finishedAt": text_of(moment),
+            "startedAt": text_of(life.started[name] + life.ahead),
+            "finishedAt": text_of(moment + life.ahead),
         }
         return {"name": name, "containerID": f"c-{life.uid}", "state": {"terminated": terminated}}
     if name in life.started:
-        running = {"startedAt": text_of(life.started[name])}
+        running = {"startedAt": text_of(life.started[name] + life.ahead)}
         return {"name": name, "containerID": f"c-{life.uid}", "state": {"running": running}}
     return {"name": name, "state": {"waiting": {"reason": life.waits_for or "ContainerCreating"}}}

@@ -51,7 +51,9 @@ def _all_succeeded(job: Job, rule: object) -> bool:
     for type_, ranks in rule.items():
         for rank in ranks:
             life = job.latest(str(type_), rank)
-            if life is None or life.exit_code != 0 or life.cause is Cause.TAKEN or life.is_debug:
+            if life is None or life.exit_code != 0 or life.is_debug:
+                return False
+            if life.cause is Cause.TAKEN or (life.cause is Cause.ASKED and not life.is_ambiguous):
                 return False
     return True
 
@@ -79,7 +81,10 @@ def _failed_for_good(job: Job, role: Role, rank: int, new: JSON) -> bool:
     if role.restart.limit is not None and used >= role.restart.limit:
         return True
     limit = job.description.backoff_limit
-    return limit is not None and new["restarts"] + _waiting(job) > limit
+    waiting = _waiting(job)
+    if job.description.is_collective:
+        waiting = min(waiting, 1)
+    return limit is not None and new["restarts"] + waiting > limit
 
 
 def _waiting(job: Job) -> int:

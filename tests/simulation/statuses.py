@@ -21,6 +21,8 @@ from simulation.violation import ViolationError
 CONDITIONS = ["Initialized", "Running", "ReplicaFailure", "Completed", "Failed", "Paused"]
 BEAM_CONDITIONS = ["ClusterRunning", "JobRunning"]
 _OVER = ("Succeeded", "Failed")
+_DELAY_MAX_SECONDS = 301
+_SKEW_SECONDS = 5
 _FINAL = ("phase", "completionTime", "startTime", "restarts", "backoffCount", "pauseCount")
 
 
@@ -32,6 +34,7 @@ def check(job: Job, old: JSON, new: JSON, lives: Mapping[str, Life], now: float)
         _record(job, new)
         return
     _check_phases(job, old, new)
+    _check_moments(job, new, now)
     _check_counts(job, old, new, lives)
     _record(job, new)
     if new["phase"] in _OVER:
@@ -60,12 +63,30 @@ def _check_rows(job: Job, new: JSON) -> None:
         raise ViolationError("aggregate", f"{job} says {told}, its rows {dict(phases)}")
     rows = {task["type"]: len(task.get("status", ())) for task in tasks}
     wanted = {role.type: role.replicas for role in job.description.roles}
-    if rows != wanted:
-        raise ViolationError("rank lost", f"{job} has rows {rows}, wants {wanted}")
+    if new["phase"] not in _OVER:
+        kept = {type_: max(count, rows.get(type_, 0)) for type_, count in wanted.items()}
+        if rows != kept:
+            raise ViolationError("rank lost", f"{job} has rows {rows}, wants {wanted}")
+        _check_kept(job, new, wanted)
     if new["phase"] not in _OVER and new.get("replicas") != sum(wanted.values()):
         raise ViolationError("replicas", f"{job} says {new.get('replicas')}, wants {wanted}")
     if int(new["ready"].split("/")[0]) > phases["running"]:
         raise ViolationError("ready", f"{job}: {new['ready']} ready, {dict(phases)}")
+
+
+def _check_kept(job: Job, new: JSON, wanted: Mapping[str, int]) -> None:
+    """Rows beyond those wanted are of replicas that go, and stay no longer than their pods."""
+    for task in new.get("tasks", ()):
+        beyond = task.get("status", ())[wanted[task["type"]] :]
+        if any(row["phase"] != "Deleted" for row in beyond) or (beyond and not beyond[-1]["uid"]):
+            raise ViolationError("surplus", f"{job}: {beyond}")
+
+
+def _check_moments(job: Job, new: JSON, now: float) -> None:
+    for role, rank, row in _rows(new):
+        moment = moment_of(row, "restartTime")
+        if moment is not None and moment > now + _DELAY_MAX_SECONDS:
+            raise ViolationError("restart time", f"{job} {role}-{rank}: {row}")
 
 
 def _check_final(job: Job, old: JSON, new: JSON) -> None:
@@ -74,6 +95,12 @@ def _check_final(job: Job, old: JSON, new: JSON) -> None:
             raise ViolationError(
                 "finished is final", f"{job}: {field} {old.get(field)} → {new.get(field)}"
             )
+    for role, rank, row in _rows(old):
+        now_ = next(r for t, n, r in _rows(new) if (t, n) == (role, rank))
+        if row["phase"] in (*_OVER, "Deleted") and row != now_:
+            raise ViolationError("finished is final", f"{job} {role}-{rank}: {row} → {now_}")
+    if [t["type"] for t in old["tasks"]] != [t["type"] for t in new["tasks"]]:
+        raise ViolationError("finished is final", f"{job}: other types")
     for was, now in zip(old["conditions"], new["conditions"], strict=True):
         if was["type"] in ("Completed", "Failed") and was != now:
             raise ViolationError("finished is final", f"{job}: {was} became {now}")
@@ -81,7 +108,7 @@ def _check_final(job: Job, old: JSON, new: JSON) -> None:
 
 def _check_phases(job: Job, old: JSON, new: JSON) -> None:
     was, now = old.get("phase"), new["phase"]
-    if now == "Pending" and was not in (None, "Pending"):
+    if now == "Pending" and was not in (None, "Pending", "Unknown"):
         raise ViolationError("phase", f"{job} goes from {was} back to {now}")
     if now == "Paused" and was != "Paused" and not job.is_paused:
         raise ViolationError("phase", f"{job} is said to be paused, and should not be")
@@ -101,7 +128,7 @@ def _rows(status: JSON) -> Iterator[tuple[str, int, JSON]]:
 def _check_counts(job: Job, old: JSON, new: JSON, lives: Mapping[str, Life]) -> None:
     roles = {role.type: role for role in job.description.roles}
     before = {(role, rank): row for role, rank, row in _rows(old)}
-    risen = 0
+    risen: list[tuple[Role, Life]] = []
     for role, rank, row in _rows(new):
         was = before.get((role, rank))
         earlier = was.get("restartCount", 0) if was is not None else row.get("attempt", 0)
@@ -110,19 +137,48 @@ def _check_counts(job: Job, old: JSON, new: JSON, lives: Mapping[str, Life]) -> 
             continue
         if count != earlier + 1:
             raise ViolationError("count", f"{job} {role}-{rank}: {earlier} → {count}")
-        risen += 1
-        _check_counted(job, roles[role], rank, row, lives)
+        life = _check_counted(job, roles[role], rank, row, lives)
+        risen.append((roles[role], life))
     total = new.get("restarts", 0) - old.get("restarts", 0)
-    if total != risen:
-        raise ViolationError("count", f"{job}: restarts rise by {total}, rows by {risen}")
+    if not job.description.is_collective and total != len(risen):
+        raise ViolationError("count", f"{job}: restarts rise by {total}, rows by {len(risen)}")
+    if job.description.is_collective:
+        _check_burst(job, old, new, risen, total)
     limit = job.description.backoff_limit
-    if risen and limit is not None and new["restarts"] > limit:
+    if total and limit is not None and new["restarts"] > limit:
         raise ViolationError("limit", f"{job}: {new['restarts']} restarts, limit {limit}")
     if "backoffCount" in new and new["backoffCount"] != new["restarts"]:
         raise ViolationError("count", f"{job}: backoffCount {new['backoffCount']}")
 
 
-def _check_counted(job: Job, role: Role, rank: int, row: JSON, lives: Mapping[str, Life]) -> None:
+def _check_burst(
+    job: Job, old: JSON, new: JSON, risen: list[tuple[Role, Life]], total: int
+) -> None:
+    """What follows from one another counts as one, and what follows from a loss as nothing."""
+    before, after = old.get("recovery"), new.get("recovery")
+    attempt = old.get("attempt", 0)
+    lost_at = moment_of(before, "time") if before and before.get("lost") else None
+    followers = [
+        life
+        for _, life in risen
+        if before
+        and life.job_attempt < attempt
+        # What ended before the loss has nothing to do with it.
+        and (lost_at is None or life.ended_at >= lost_at + _SKEW_SECONDS)
+    ]
+    leaders = [(role, life) for role, life in risen if life not in followers]
+    told = [life for _, life in risen]
+    if total not in (0, 1):
+        raise ViolationError("burst", f"{job}: restarts rise by {total}: {told}")
+    if total and not any(wants_restart(role, life) for role, life in leaders):
+        raise ViolationError("burst", f"{job}: a restart is used up by {told}, after {before}")
+    if risen and not (total or before or after or job.is_paused):
+        raise ViolationError("burst", f"{job}: {told} use up no restart, and nothing was lost")
+    if new.get("attempt", 0) < attempt:
+        raise ViolationError("burst", f"{job}: attempt {attempt} → {new.get('attempt')}")
+
+
+def _check_counted(job: Job, role: Role, rank: int, row: JSON, lives: Mapping[str, Life]) -> Life:
     life = lives.get(row.get("uid", ""))
     what = f"{job} {role.type}-{rank}"
     if life is None or life.job_uid != job.uid or life.replica != (role.type, rank):
@@ -133,11 +189,13 @@ def _check_counted(job: Job, role: Role, rank: int, row: JSON, lives: Mapping[st
         raise ViolationError("counted twice", f"{what}: {life}")
     if life.is_debug or job.is_debugging:
         raise ViolationError("counted wrongly", f"{what}: {life} in debug mode")
-    if not wants_restart(role, life):
+    if not job.description.is_collective and not wants_restart(role, life):
         raise ViolationError("counted wrongly", f"{what}: {life} must not restart")
-    if role.restart.limit is not None and row["restartCount"] > role.restart.limit:
+    limit = role.restart.limit
+    if not job.description.is_collective and limit is not None and row["restartCount"] > limit:
         raise ViolationError("limit", f"{what}: restart {row['restartCount']}")
     job.counted.add(life.uid)
+    return life
 
 
 def _record(job: Job, new: JSON) -> None:

@@ -21,8 +21,8 @@ _ENABLED_BY = {
     Mode.ELASTIC: "spec.elastic.enabled: true",
 }
 _STATUS_NOTE = (
-    "This page is about the API: what a manifest may say. What acts on it is not there yet; "
-    "see [what there is today](../README.md#what-there-is-today)."
+    "This page is about the API: what a manifest may say, and what the status tells. What a job "
+    "does at run time is in [run modes](../modes.md) and [changing jobs](../changing-jobs.md)."
 )
 
 

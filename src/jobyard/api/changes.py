@@ -1,10 +1,13 @@
 """What may change in a job that exists, and when, as CEL rules.
 
 Some fields at any time, some never, and the rest only while no pod depends on them: in a
-job that is paused, or that could not be initialized. A finished job stays as it is.
+job whose status says that it is paused, or that it could not be initialized. That a pause is
+asked for is not enough: pods may still run. A finished job stays as it is.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -12,8 +15,8 @@ from jobyard.schema.rule import Rule
 
 _NEVER = "can't be changed once the job exists; make a new job"
 _WHILE_PAUSED = (
-    "can be changed only while the job is paused (spec.runMode.pause.enabled: true)"
-    " and has not finished"
+    "can be changed only while the job is paused: set spec.runMode.pause.enabled to true and wait"
+    " until status.phase is Paused"
 )
 
 # What a person may set while a job runs; all else is fixed once pods exist.
@@ -25,12 +28,13 @@ _FINISHED = (
 _PAUSED = (
     "has(oldSelf.spec.runMode) && has(oldSelf.spec.runMode.pause)"
     " && oldSelf.spec.runMode.pause.enabled"
+    " && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused'"
 )
 _NOT_INITIALIZED = (
     "has(oldSelf.status) && has(oldSelf.status.conditions)"
     " && oldSelf.status.conditions.exists(c, c.type == 'Initialized' && c.status == 'False')"
 )
-_OPEN = f"(!({_FINISHED}) && ({_PAUSED} || {_NOT_INITIALIZED}))"
+_OPEN = f"(({_PAUSED}) || (!({_FINISHED}) && {_NOT_INITIALIZED}))"
 
 
 def _same(path: str) -> str:
@@ -55,6 +59,18 @@ _SAME_TYPES = Rule(
     message="the types of a job, and their order, can't be changed once it exists; make a new job",
     field=".spec.replicaSpecs",
 )
+
+
+def held_fields(spec: msgspec.Struct) -> dict[str, object]:
+    """What of a spec is fixed once pods exist, as far as it isn't as by default."""
+    given: dict[str, Any] = msgspec.to_builtins(spec)
+    out = {name: value for name, value in given.items() if name not in _FREE}
+    debug = given.get("runMode", {}).get("debug", {})
+    if "replicaSpecs" in debug:
+        out["runMode.debug.replicaSpecs"] = debug["replicaSpecs"]
+    if "enabled" in given.get("elastic", {}):
+        out["elastic.enabled"] = given["elastic"]["enabled"]
+    return out
 
 
 def change_rules(spec: type[msgspec.Struct], *, can_pause: bool = True) -> tuple[Rule, ...]:

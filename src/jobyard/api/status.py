@@ -102,6 +102,9 @@ class Failure(Value):
         str, described("The end of what it said.", max_length=MESSAGE_LENGTH_MAX)
     ] = ""
     time: Annotated[Timestamp | None, described("When it ended.")] = None
+    follows: Annotated[
+        str, described("The replica that failed or was lost first, if this one failed after it.")
+    ] = ""
 
 
 class ReplicaStatus(Value):
@@ -110,6 +113,7 @@ class ReplicaStatus(Value):
     name: Annotated[str, described("The pod's name.")]
     uid: Annotated[str, described("The pod's uid.")] = ""
     phase: Annotated[ReplicaPhase, described("Where the replica is in its life.")]
+    reason: Annotated[str, described("One word for why it doesn't run, where that is known.")] = ""
     containers: Annotated[
         tuple[ContainerStatus, ...], described("Its containers, once something is known of them.")
     ] = ()
@@ -121,7 +125,20 @@ class ReplicaStatus(Value):
     failures_in_a_row: Annotated[
         Count, described("Short attempts one after the other; each doubles the delay.")
     ] = 0
+    restart_time: Annotated[
+        Timestamp | None, described("When it starts again, or when that is decided.")
+    ] = None
     last_failure: Annotated[Failure | None, described("How it failed the last time.")] = None
+
+
+class Recovery(Value):
+    """What broke a job whose replicas work together, until all of them run again."""
+
+    replica: Annotated[str, described("The replica that failed or was lost first.")]
+    lost: Annotated[
+        bool, described("The cluster took it away: what follows from that uses up no restarts.")
+    ] = False
+    time: Annotated[Timestamp, described("When that was.")]
 
 
 class TaskStatus(Value, omit_defaults=False):
@@ -161,7 +178,16 @@ class ReplicaSummary(Value):
     replicas: Annotated[Count | None, described("How many replicas are wanted.")] = None
     ready_replicas: Annotated[Count | None, described("How many of them are ready.")] = None
     ready: Annotated[str, described("Both as one word, such as 2/4.")] = ""
-    restarts: Annotated[Count | None, described("Restarts of all replicas together.")] = None
+    restarts: Annotated[
+        Count | None,
+        described("Restarts used up; failures that follow from one another count as one."),
+    ] = None
+    attempt: Annotated[
+        Count | None, described("How often the job was broken by a failure or a loss.")
+    ] = None
+    recovery: Annotated[
+        Recovery | None, described("What the job recovers from, until all replicas run again.")
+    ] = None
     selector: Annotated[str, described("The labels of the job's pods, as a selector.")] = ""
     tasks: Annotated[
         tuple[TaskStatus, ...],

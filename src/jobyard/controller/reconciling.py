@@ -317,10 +317,13 @@ class _Node(msgspec.Struct, frozen=True):
 
 
 def _is_lost(outcome: Answer) -> bool:
-    """A node that is gone, or of which nothing is heard."""
+    """A node that is gone, or of which nothing is heard.
+
+    One that says it isn't ready is heard of: its containers may well run.
+    """
     if outcome.status == 404:
         return True
     if not outcome.is_ok:
         return False
     node = msgspec.json.decode(outcome.body, type=_Node)
-    return any(c.type == "Ready" and c.status != "True" for c in node.status.conditions)
+    return any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)

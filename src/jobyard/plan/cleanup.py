@@ -23,8 +23,8 @@ def clean_up(seen: Observed) -> Iterator[Delete]:
     for pod in going:
         if not pod.is_terminating:
             yield Delete(kind="Pod", name=pod.name, uid=pod.uid)
-    leaving = {pod.uid for pod in going}
-    if all(pod.uid in leaving or not pod.still_runs for pod in replicas):
+    # Whoever saves its work before it goes may still need them.
+    if not any(pod.still_runs for pod in replicas):
         yield from _supporting(seen)
 
 

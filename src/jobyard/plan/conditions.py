@@ -92,15 +92,17 @@ def end_text(standing: Standing) -> str:
     return f"{word}{code}"
 
 
-def running_text(standings: Sequence[Standing], obstacles: Mapping[ChildKey, Obstacle]) -> str:
+def running_text(
+    standings: Sequence[Standing], obstacles: Mapping[ChildKey, Obstacle], waits_for: str = ""
+) -> str:
     """How many run, and what is with the others."""
     running = sum(s.state is State.RUNNING for s in standings)
     if running == len(standings):
         return ALL_RUNNING
     whys = [
-        f"{s.short_name}: {why}"
+        f"{s.short_name}: {text}"
         for s in standings
-        if s.state is not State.RUNNING and (why := _why(s, obstacles))
+        if s.state is not State.RUNNING and (text := _text(s, obstacles, waits_for))
     ]
     numbers = f"{running} of {len(standings)} running"
     return f"{numbers}; {listed(whys)}" if whys else numbers
@@ -112,35 +114,58 @@ def listed(whys: Sequence[str]) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> str:
+class Why(msgspec.Struct, frozen=True):
+    """Why a replica doesn't run: a word for its row, and a text."""
+
+    reason: str = ""
+    text: str = ""
+
+
+def _text(standing: Standing, obstacles: Mapping[ChildKey, Obstacle], waits_for: str) -> str:
+    found = why(standing, obstacles).text
+    if standing.state is State.MISSING and not found:
+        return waits_for
+    return found
+
+
+def why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> Why:
     pod = standing.pod
     obstacle = obstacles.get(("Pod", standing.name))
     # A numbered replica that ended waits for a pod of another name.
     if obstacle is not None and (pod is None or pod.name != standing.name):
-        return f"{obstacle.reason}: {obstacle.message}"
+        return Why(obstacle.reason, f"{obstacle.reason}: {obstacle.message}")
     match standing.state:
         case State.CREATING:
             assert pod is not None
-            return f"Unschedulable: {pod.unschedulable}" if pod.unschedulable else ""
+            if not pod.unschedulable:
+                return Why()
+            return Why("Unschedulable", f"Unschedulable: {pod.unschedulable}")
         case State.STARTING:
-            return _waiting_reason(standing)
+            return _waiting(standing)
         case State.UNKNOWN:
-            return "its node can't be reached"
+            return Why("NodeUnreachable", "its node can't be reached")
+        case State.MISSING if standing.due_at is not None:
+            return Why("BackOff", f"starts again at {text_of(standing.due_at)}")
+        case State.FAILED | State.SUCCEEDED if standing.waits:
+            assert standing.due_at is not None
+            again = f"starts again at {text_of(standing.due_at)}"
+            return Why("BackOff", f"{end_text(standing)}, {again}")
         case State.FAILED:
-            return end_text(standing)
+            return Why(text=end_text(standing))
         case State.LOST:
-            return "taken away by the cluster"
+            return Why("TakenAway", "taken away by the cluster")
         case State.LEAVING:
-            return "being deleted"
+            return Why("Terminating", "being deleted")
         case _:
-            return ""
+            return Why()
 
 
-def _waiting_reason(standing: Standing) -> str:
+def _waiting(standing: Standing) -> Why:
     """Why a container doesn't start, where that is more than that it takes its time."""
     assert standing.pod is not None
     ordinary = ("", "ContainerCreating", "PodInitializing")
     for container in (*standing.pod.init_containers, *standing.pod.containers):
         if container.reason not in ordinary and container.exit_code is None:
-            return container.reason
-    return ""
+            said = f"{container.reason}: {container.message}" if container.message else ""
+            return Why(container.reason, said or container.reason)
+    return Why()

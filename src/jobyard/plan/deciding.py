@@ -8,7 +8,7 @@ snapshot, by the simulation with a model of one. TaskSets have policies of their
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -18,20 +18,27 @@ from jobyard.plan.advice import advice
 from jobyard.plan.beam_status import as_beam_status, as_job_status
 from jobyard.plan.conditions import DEBUG, condition
 from jobyard.plan.deadline import clock_of, deadline_at, deadline_passed
-from jobyard.plan.decision import Event, EventType, Observed, Plan, child_key, earliest
+from jobyard.plan.decision import (
+    Delete,
+    Event,
+    EventType,
+    Observed,
+    Plan,
+    child_key,
+    earliest,
+)
 from jobyard.plan.description import JSON
 from jobyard.plan.equipment import Equipment, equipment
 from jobyard.plan.finishing import after_the_end, ending
 from jobyard.plan.initialization import Initialization, initialization, obstructed_pods
 from jobyard.plan.job_status import Verdict, job_status, of_type, unscheduled_at
-from jobyard.plan.modes import is_debugging, wants_pause
+from jobyard.plan.modes import is_debugging, is_same_spec, wants_pause
 from jobyard.plan.movement import (
     ASK_AGAIN_SECONDS,
     Movement,
     broken_by,
     coming,
     everything_goes,
-    explains_failure,
     going,
     overdue,
     together,
@@ -41,13 +48,16 @@ from jobyard.plan.outcome import outcome
 from jobyard.plan.phases import has_started, phase_of, started_at
 from jobyard.plan.pod_facts import Pod
 from jobyard.plan.pods import Replica, replica_pod
+from jobyard.plan.recovery import Course, course_of, decided_together
 from jobyard.plan.restarts import with_delays, with_restarts
 from jobyard.plan.standing import (
+    Memory,
     Standing,
     State,
     memories_of,
     pods_by_replica,
     standings_of,
+    surplus_of,
     without_ends,
 )
 from jobyard.plan.telling import CREATED_PODS, changes, created, ends
@@ -65,7 +75,7 @@ def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStat
         return Plan()
     stored = _stored(seen)
     if stored is not None and stored.phase in _OVER:
-        plan, status = after_the_end(seen, stored, tuple(_standings(seen, stored)), now)
+        plan, status = after_the_end(seen, stored, now)
     else:
         plan, status = _while_it_lives(seen, stored, now)
     final = _in_own_type(seen, status, status_type, now)
@@ -95,35 +105,42 @@ def _replicas(seen: Observed) -> list[Pod]:
     return [pod for pod in seen.pods if pod.role]
 
 
-def _standings(seen: Observed, stored: JobStatus | None) -> Iterator[Standing]:
+def _memories(stored: JobStatus | None) -> Mapping[str, Sequence[Memory]]:
     memories = memories_of(stored.tasks) if stored is not None else {}
     said = condition(stored.conditions, ConditionType.COMPLETED) if stored is not None else None
     if said is not None and said.reason == DEBUG:
-        memories = {type_: [without_ends(m) for m in rows] for type_, rows in memories.items()}
-    return standings_of(
-        seen.description,
-        pod_names(seen.description),
-        pods_by_replica(_replicas(seen)),
-        memories,
-    )
+        return {type_: [without_ends(m) for m in rows] for type_, rows in memories.items()}
+    return memories
+
+
+def _with_restarts(
+    seen: Observed, stored: JobStatus | None, standings: tuple[Standing, ...], now: float
+) -> tuple[tuple[Standing, ...], Course]:
+    """Every end decided on, by itself or together with those that it has to do with."""
+    description = seen.description
+    course = course_of(stored, standings) if description.is_collective else Course()
+    if is_debugging(description.run_mode):
+        return tuple(with_delays(standings, now)), Course(course.attempt)
+    used = (stored.restarts or 0) if stored is not None else 0
+    limit = description.backoff_limit
+    left = None if limit is None else limit - used
+    if not description.is_collective:
+        return tuple(with_restarts(standings, left, now)), course
+    decided, course = decided_together(standings, course, left, now)
+    return tuple(decided), course
 
 
 def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tuple[Plan, JobStatus]:
     description = seen.description
     is_debug = is_debugging(description.run_mode)
-    standings = tuple(_standings(seen, stored))
-    if is_debug:
-        standings = tuple(with_delays(standings))
-    else:
-        used = (stored.restarts or 0) if stored is not None else 0
-        limit = description.backoff_limit
-        standings = tuple(with_restarts(standings, None if limit is None else limit - used))
+    memories, pods_of = _memories(stored), pods_by_replica(_replicas(seen))
+    standings = tuple(standings_of(description, pod_names(description), pods_of, memories))
+    standings, course = _with_restarts(seen, stored, standings, now)
     began = started_at(stored, standings)
     clock = clock_of(stored, began)
     end = None if is_debug else outcome(description.ending, standings)
-    if end is not None and end.phase is Phase.FAILED and description.is_rigid:
-        end = None if explains_failure(standings) else end
-    due = deadline_at(description.active_deadline_seconds, clock)
+    # Whoever debugs takes the time it takes.
+    due = None if is_debug else deadline_at(description.active_deadline_seconds, clock)
     if end is None and due is not None and due <= now:
         assert description.active_deadline_seconds is not None
         end = deadline_passed(description.active_deadline_seconds)
@@ -133,6 +150,7 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     )
     if end is not None:
         return ending(seen, stored, standings, end, now)
+    surplus = tuple(surplus_of(description, pods_of, memories))
     is_paused = wants_pause(description.run_mode)
     movement, standings = _movement(seen, stored, standings, init, gear, now)
     pause_count = (stored.pause_count or 0) if stored is not None else 0
@@ -147,14 +165,18 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         clock=clock,
         started_at=began,
         pause_count=pause_count,
+        attempt=course.attempt if description.is_collective else None,
+        recovery=course.recovery if not is_paused else None,
+        surplus=surplus,
+        waits_for=movement.waits_for,
     )
     status = job_status(seen, stored, standings, verdict, now)
-    pods = tuple(_pod(seen, standing, pause_count) for standing in movement.comes)
+    pods = tuple(_pod(seen, standing, course, pause_count) for standing in movement.comes)
     page_due = _page_due(seen, standings, now)
     plan = Plan(
         supporting=gear.creates,
         probes=tuple(_probes(seen, init)),
-        deletes=(*gear.deletes, *movement.deletes),
+        deletes=(*_replaced(seen, gear), *movement.deletes),
         pods=pods,
         events=tuple(_events(seen, stored, status, standings, pods)),
         nodes_to_ask=movement.nodes_to_ask,
@@ -164,6 +186,12 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         ),
     )
     return plan, status
+
+
+def _replaced(seen: Observed, gear: Equipment) -> tuple[Delete, ...]:
+    """Supporting objects of another spec go after the pods that use them."""
+    has_users = any(not is_same_spec(p.revision, seen.description) for p in _replicas(seen))
+    return () if has_users else gear.deletes
 
 
 def _movement(
@@ -195,19 +223,27 @@ def _movement(
     )
     was_paused = stored is not None and stored.phase is Phase.PAUSED
     has_old = was_paused and any(pod.is_terminating for pod in replicas)
-    comes = Movement()
-    if gear.is_ready and not is_waiting and not has_old:
+    # Pods of two specs never run side by side.
+    has_old = has_old or any(not is_same_spec(p.revision, seen.description) for p in replicas)
+    if is_waiting or has_old:
+        comes = Movement(waits_for="waits until all pods from before are gone")
+    elif not gear.is_ready:
+        comes = Movement(waits_for="waits for services, keys or files of the job")
+    else:
         others_ready = _others_are_ready(standings)
         comes = coming(standings, now, lambda s: others_ready or not s.role.waits_for_others)
-    extras = msgspec.structs.replace(everything_goes(extra), condemned=frozenset())
-    return together([goes, comes, extras, late]), standings
+    return together([goes, comes, everything_goes(extra), late]), standings
 
 
 def _forgotten(standing: Standing) -> Standing:
-    """A replica that ended before a pause starts again with the others after it."""
+    """A replica that ended before a pause starts again with the others after it.
+
+    At once: whoever paused the job may have mended it.
+    """
+    fresh = msgspec.structs.replace(standing, failures_in_a_row=0, due_at=None)
     if standing.pod is None and standing.has_ended:
-        return msgspec.structs.replace(standing, state=State.MISSING, end=None, is_final=False)
-    return standing
+        return msgspec.structs.replace(fresh, state=State.MISSING, end=None, is_final=False)
+    return fresh
 
 
 def _others_are_ready(standings: Sequence[Standing]) -> bool:
@@ -218,11 +254,12 @@ def _others_are_ready(standings: Sequence[Standing]) -> bool:
     )
 
 
-def _pod(seen: Observed, standing: Standing, pause_count: int) -> JSON:
+def _pod(seen: Observed, standing: Standing, course: Course, pause_count: int) -> JSON:
     replica = Replica(
         role=standing.role,
         rank=standing.rank,
         attempt=standing.restarts,
+        job_attempt=course.attempt,
         pods_before=standing.pods_before_next,
         is_resumed=pause_count > 0,
     )

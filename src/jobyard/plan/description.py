@@ -157,10 +157,14 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     ttl_seconds_after_finished: int | None = None
     # The fewest replicas that an elastic job runs with.
     min_replicas: int | None = None
+    # The replicas work together: when one fails or is lost, others fail for want of it.
+    is_collective: bool = True
     # A single pod can't be taken back in: when one is lost, all are made anew together.
     is_rigid: bool = False
     # The first replica learns the hosts at its start, so another number makes it anew.
     remakes_first: bool = False
+    # Which spec this is, as far as pods depend on it: pods of two specs never run side by side.
+    revision: str = ""
     # Why no pod can be made of this spec, as sentences for its author.
     faults: tuple[str, ...] = ()
     # What won't do as its author may think, each the rest of a sentence about the spec.

@@ -11,20 +11,28 @@ from collections.abc import Iterator
 
 import msgspec
 
-from jobyard.api.status import ConditionType, JobStatus
+from jobyard.api.status import ConditionType, JobStatus, ReplicaPhase, TaskStatus
 from jobyard.plan.cleanup import clean_up
 from jobyard.plan.conditions import INITIALIZED, YES, Holding, condition
 from jobyard.plan.deadline import clock_of
 from jobyard.plan.decision import Delete, Event, Observed, Plan, earliest
 from jobyard.plan.equipment import equipment
-from jobyard.plan.job_status import Verdict, job_status, tasks_of
+from jobyard.plan.job_status import Verdict, job_status
 from jobyard.plan.movement import delete_of, overdue
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.phases import started_at
-from jobyard.plan.rows import aggregate_of, fitting
-from jobyard.plan.standing import Standing
+from jobyard.plan.rows import aggregate_of, fitting, row_of
+from jobyard.plan.standing import Standing, memories_of, pods_by_replica, standing_of
 from jobyard.plan.telling import changes, ends, named
 from jobyard.plan.ttl import expires_at
+
+_RUNNING = ReplicaPhase.RUNNING
+_LIVE = (
+    ReplicaPhase.CREATING,
+    ReplicaPhase.PENDING,
+    ReplicaPhase.RUNNING,
+    ReplicaPhase.UNKNOWN,
+)
 
 
 def ending(
@@ -46,6 +54,7 @@ def ending(
         clock=clock_of(stored, began),
         started_at=began,
         pause_count=(stored.pause_count or 0) if stored is not None else 0,
+        attempt=stored.attempt if stored is not None else None,
     )
     status = job_status(seen, stored, settled, verdict, now)
     deletes = tuple(_goes_at_end(seen, standings))
@@ -73,12 +82,15 @@ def _goes_at_end(seen: Observed, standings: tuple[Standing, ...]) -> Iterator[De
 
 def _settled(standing: Standing) -> Standing:
     if not standing.is_newly_counted:
-        return standing
+        nothing_due = msgspec.structs.replace(standing, due_at=None, is_undecided=False)
+        return nothing_due if standing.due_at is not None else standing
     return msgspec.structs.replace(
         standing,
         restarts=standing.restarts - 1,
         failures_in_a_row=standing.memory.failures_in_a_row,
         is_newly_counted=False,
+        uses_limit=False,
+        due_at=None,
         is_final=True,
     )
 
@@ -95,16 +107,18 @@ def _cleaned(deletes: tuple[Delete, ...]) -> tuple[Event, ...]:
     return (Event("CleanedUp", f"Deleted {named(pods)}."),) if pods else ()
 
 
-def after_the_end(
-    seen: Observed, stored: JobStatus, standings: tuple[Standing, ...], now: float
-) -> tuple[Plan, JobStatus]:
+def after_the_end(seen: Observed, stored: JobStatus, now: float) -> tuple[Plan, JobStatus]:
+    """Rows of replicas that still ran then follow their pods; nothing else changes any more.
+
+    They are the rows as stored: whatever the spec says by now, these are the replicas there were.
+    """
     expires = expires_at(stored.completion_time, seen.description.ttl_seconds_after_finished)
     if expires is not None and expires <= now:
         return Plan(ends_job=True), stored
-    assert stored.phase is not None
-    verdict = Verdict(phase=stored.phase, initialized=_initialized(stored), are_coming=False)
-    tasks = tasks_of(seen.description, standings, verdict, stored)
-    ready = sum(s.pod is not None and s.pod.is_ready and s.is_live for s in standings)
+    standings = tuple(_as_stored(seen, stored))
+    tasks = _followed(stored.tasks, standings)
+    running = {row.uid for task in tasks for row in task.status if row.phase is _RUNNING}
+    ready = sum(s.pod is not None and s.pod.is_ready and s.pod.uid in running for s in standings)
     status = msgspec.structs.replace(
         stored,
         tasks=fitting(tasks, seen.description.roles),
@@ -122,3 +136,33 @@ def after_the_end(
         look_again_at=earliest(expires, late.look_again_at),
     )
     return plan, status
+
+
+def _followed(
+    tasks: tuple[TaskStatus, ...], standings: tuple[Standing, ...]
+) -> tuple[TaskStatus, ...]:
+    """The rows, of which those that were live are as their pods are by now."""
+    by_replica = {(standing.role.type, standing.rank): standing for standing in standings}
+    return tuple(
+        msgspec.structs.replace(
+            task,
+            status=tuple(
+                row_of(by_replica[task.type, rank], is_coming=False, is_condemned=False)
+                if row.phase in _LIVE
+                else row
+                for rank, row in enumerate(task.status)
+            ),
+        )
+        for task in tasks
+    )
+
+
+def _as_stored(seen: Observed, stored: JobStatus) -> Iterator[Standing]:
+    roles = {role.type: role for role in seen.description.roles}
+    pods = pods_by_replica([pod for pod in seen.pods if pod.role])
+    memories = memories_of(stored.tasks)
+    for task in stored.tasks:
+        for rank, row in enumerate(task.status):
+            of_replica = pods.get((task.type, rank), ())
+            memory = memories[task.type][rank]
+            yield standing_of(roles[task.type], rank, row.name, of_replica, memory)

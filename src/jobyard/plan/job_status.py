@@ -11,6 +11,8 @@ from jobyard.api.status import (
     ConditionType,
     JobStatus,
     Phase,
+    Recovery,
+    ReplicaStatus,
     TaskStatus,
     TensorboardTrainingStatus,
     TrainingStatus,
@@ -26,6 +28,7 @@ from jobyard.plan.conditions import (
     listed,
     replica_failure,
     running_text,
+    why,
 )
 from jobyard.plan.deadline import Clock
 from jobyard.plan.decision import HINDRANCES, Observed
@@ -53,6 +56,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock = Clock()
     started_at: float | None = None
     pause_count: int = 0
+    attempt: int | None = None
+    recovery: Recovery | None = None
+    # Replicas that are no longer wanted and still have pods.
+    surplus: tuple[Standing, ...] = ()
+    # What replicas without a pod wait for, if for more than their own delay.
+    waits_for: str = ""
 
 
 def job_status(
@@ -64,14 +73,16 @@ def job_status(
 ) -> JobStatus:
     description = seen.description
     before = stored or JobStatus()
-    tasks = tasks_of(description, standings, verdict, before)
+    tasks = _tasks(seen, standings, verdict, before)
     # What is to go is neither ready any more nor gone yet.
     ready = sum(
         s.pod is not None and s.pod.is_ready and s.is_live and s.pod.name not in verdict.condemned
         for s in standings
     )
-    newly = sum(s.is_newly_counted for s in standings)
-    counted = before.restarts if before.restarts is not None else _earlier(standings)
+    newly = sum(s.uses_limit for s in standings)
+    counted = before.restarts
+    if counted is None:
+        counted = verdict.attempt or 0 if description.is_collective else _earlier(standings)
     is_pausing = verdict.phase is Phase.PAUSED and before.phase is not Phase.PAUSED
     active = verdict.clock.seconds(now) if is_pausing else verdict.clock.earlier_seconds
     ended_at = text_of(now) if verdict.end is not None else None
@@ -86,6 +97,8 @@ def job_status(
         ready_replicas=ready,
         ready=f"{ready}/{description.replicas}",
         restarts=counted + newly,
+        attempt=verdict.attempt,
+        recovery=verdict.recovery,
         selector=",".join(f"{k}={v}" for k, v in job_selector(description.identity).items()),
         conditions=_conditions(seen, before, standings, verdict, now),
         tasks=fitting(tasks, description.roles),
@@ -98,32 +111,36 @@ def _earlier(standings: Sequence[Standing]) -> int:
     return sum(s.restarts - s.is_newly_counted for s in standings)
 
 
-def tasks_of(
-    description: Description,
-    standings: Sequence[Standing],
-    verdict: Verdict,
-    before: JobStatus,
+def _tasks(
+    seen: Observed, standings: Sequence[Standing], verdict: Verdict, before: JobStatus
 ) -> tuple[TaskStatus, ...]:
     earlier = {task.type: task.restart_count for task in before.tasks}
-    by_role: dict[str, list[Standing]] = {role.type: [] for role in description.roles}
+    by_role: dict[str, list[Standing]] = {role.type: [] for role in seen.description.roles}
     for standing in standings:
         by_role[standing.role.type].append(standing)
+    leaving: dict[str, list[Standing]] = {role: [] for role in by_role}
+    for standing in verdict.surplus:
+        leaving[standing.role.type].append(standing)
     return tuple(
         TaskStatus(
             type=type_,
             restart_count=(earlier[type_] if type_ in earlier else _earlier(members))
             + sum(s.is_newly_counted for s in members),
-            status=tuple(
-                row_of(
-                    s,
-                    is_coming=verdict.are_coming,
-                    is_condemned=s.pod is not None and s.pod.name in verdict.condemned,
-                )
-                for s in members
+            status=(
+                *(_row(seen, s, verdict) for s in members),
+                *(row_of(s, is_coming=False, is_condemned=True) for s in leaving[type_]),
             ),
         )
         for type_, members in by_role.items()
     )
+
+
+def _row(seen: Observed, standing: Standing, verdict: Verdict) -> ReplicaStatus:
+    is_condemned = standing.pod is not None and standing.pod.name in verdict.condemned
+    reason = ""
+    if standing.state is not State.RUNNING and not is_condemned and verdict.end is None:
+        reason = why(standing, seen.obstacles).reason
+    return row_of(standing, is_coming=verdict.are_coming, is_condemned=is_condemned, reason=reason)
 
 
 def _conditions(
@@ -168,7 +185,7 @@ def _running(
         return Holding(NO, "-", "The job could not be initialized.")
     # Also while others run: a replica that can't come is worth a word.
     reason = _reason(seen, standings, now)
-    text = running_text(standings, seen.obstacles)
+    text = running_text(standings, seen.obstacles, verdict.waits_for)
     # What stands in a replica's way is told with it; the rest concerns all of them.
     told = {("Pod", standing.name) for standing in standings} if seen.obstacles else ()
     others = [

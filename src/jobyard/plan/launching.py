@@ -11,14 +11,20 @@ from jobyard.schema.finding import Path
 
 
 def launcher_role(template: JSON, place: Path, *containers: str) -> Role:
+    """The launcher with a template of its own, which is used as it is."""
     return Role(
         type=str(LauncherType.LAUNCHER),
         replicas=1,
-        template=_without_devices(template),
+        template=template,
         place=place,
         main_container=main_container(template, *containers),
         is_single=True,
     )
+
+
+def launcher_like(worker: JSON, place: Path, *containers: str) -> Role:
+    """The launcher with the workers' template, but without their GPUs: it only waits."""
+    return launcher_role(_without_devices(worker), place, *containers)
 
 
 def worker_role(replicas: int, template: JSON, place: Path, *containers: str) -> Role:
@@ -61,7 +67,7 @@ def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tupl
         worker.replicas, worker.template, places[LauncherType.WORKER], *containers
     )
     if launcher is None or not (launcher.template or {}).get("spec"):
-        first = launcher_role(worker.template, places[LauncherType.WORKER], *containers)
+        first = launcher_like(worker.template, places[LauncherType.WORKER], *containers)
     else:
         assert launcher.template is not None
         first = launcher_role(launcher.template, places[LauncherType.LAUNCHER], "launcher")

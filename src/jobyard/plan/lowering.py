@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from jobyard.api.changes import held_fields
 from jobyard.api.kinds import Kind
 from jobyard.api.value import ObjectMeta
 from jobyard.plan.description import Description, Identity
@@ -21,6 +23,8 @@ from jobyard.plan.kinds import (
     tensorflowtrainingjob,
     xgboosttrainingjob,
 )
+
+_DIGEST_LENGTH = 12
 
 # Queue and PodGroup have no replicas, so nothing is lowered from them.
 _LOWERINGS: Mapping[str, Callable[[Any, Identity], Description]] = {
@@ -51,4 +55,11 @@ def lowered(kind: Kind, job: Any) -> Description:
     """The description of a job in its kind's own type."""
     metadata: ObjectMeta = job.metadata
     identity = Identity(kind.name, metadata.name, metadata.namespace, metadata.uid or "<uid>")
-    return _LOWERINGS[kind.name](job.spec, identity)
+    description = _LOWERINGS[kind.name](job.spec, identity)
+    return msgspec.structs.replace(description, revision=_digest(job.spec))
+
+
+def _digest(spec: msgspec.Struct) -> str:
+    """Of what pods are made from, without what is as by default: a later field changes nothing."""
+    encoded = msgspec.json.encode(held_fields(spec), order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:_DIGEST_LENGTH]

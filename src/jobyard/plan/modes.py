@@ -8,6 +8,9 @@ from jobyard.api.run_mode import DebugReplica, ResumeReplica, RunMode
 from jobyard.plan.description import Description, Role, Start
 
 _DEBUG = "debug"
+# Before the digest of a spec. Another way to take that digest gets another word, so that pods
+# from before an upgrade aren't taken for those of another spec.
+_SPEC = "spec1-"
 # What would end or restart a container that only sleeps.
 _DROPPED_IN_DEBUG = ("args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
@@ -21,16 +24,39 @@ def wants_pause(mode: RunMode | None) -> bool:
 
 
 def revision(description: Description, role: Role, rank: int) -> str:
-    """What a pod was made for, beyond its template; a pod of another revision is replaced."""
-    words = [_DEBUG] if is_debugging(description.run_mode) else []
+    """What a pod was made for; a pod of another revision is replaced."""
+    words = [f"{_SPEC}{description.revision}"] if description.revision else []
+    if is_debugging(description.run_mode):
+        words.append(_DEBUG)
     if description.remakes_first and rank == 0 and role.type == description.roles[0].type:
         words.append(f"of-{description.replicas}")
     return ".".join(words)
 
 
-def made_for_debug(made_for: str) -> bool:
-    """Whether a pod of this revision runs a debug command."""
-    return _DEBUG in made_for.split(".")
+def is_for(made_for: str, wanted: str) -> bool:
+    """Whether a pod of one revision will do for another."""
+    has, wants = _words(made_for), _words(wanted)
+    if not _spec_of(has):
+        # Made by a release that took another digest, or none.
+        wants = {word for word in wants if not word.startswith(_SPEC)}
+        has = {word for word in has if not word.startswith("spec")}
+    return has == wants
+
+
+def is_same_spec(made_for: str, description: Description) -> bool:
+    """Whether a pod was made from today's spec and run mode, however many replicas there are."""
+    has = _words(made_for)
+    digest = _spec_of(has)
+    is_same = not digest or digest == {f"{_SPEC}{description.revision}"}
+    return is_same and (_DEBUG in has) == is_debugging(description.run_mode)
+
+
+def _words(made_for: str) -> set[str]:
+    return set(made_for.split(".")) - {""}
+
+
+def _spec_of(words: set[str]) -> set[str]:
+    return {word for word in words if word.startswith(_SPEC)}
 
 
 def debug_override(mode: RunMode | None, role: Role) -> DebugReplica | None:

@@ -7,15 +7,14 @@ can't be taken back in one by one (a rigid gang) go and come together.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from jobyard.api.status import ReplicaPhase
 from jobyard.plan.decision import Delete, earliest
 from jobyard.plan.pod_facts import Pod
-from jobyard.plan.standing import SKEW_SECONDS, Standing, State
+from jobyard.plan.recovery import is_lost
+from jobyard.plan.standing import Standing, State
 
 # How long a pod may stay beyond its grace before its node is asked about.
 OVERDUE_SECONDS = 30
@@ -30,43 +29,14 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
     deletes: tuple[Delete, ...] = ()
     comes: tuple[Standing, ...] = ()
     nodes_to_ask: tuple[str, ...] = ()
+    # What replicas without a pod wait for, where that isn't their own delay.
+    waits_for: str = ""
     look_again_at: float | None = None
 
 
 def broken_by(standings: Sequence[Standing]) -> Standing | None:
     """The replica whose loss breaks a rigid gang, if there is one."""
-    return next((standing for standing in standings if _is_lost(standing)), None)
-
-
-def _is_lost(standing: Standing) -> bool:
-    if standing.is_past:
-        # Its going was decided before; the next pod is announced already.
-        return False
-    was_there = standing.memory.phase not in (None, ReplicaPhase.DELETED)
-    if standing.state is State.LOST:
-        return True
-    if standing.state is State.LEAVING:
-        return was_there
-    return standing.state is State.MISSING and was_there and bool(standing.memory.uid)
-
-
-def explains_failure(standings: Sequence[Standing]) -> bool:
-    """Whether a rigid gang lost a replica before the others failed: that is why they did."""
-    lost = [_lost_at(standing) for standing in standings if _is_lost(standing)]
-    return bool(lost) and all(
-        standing.end.finished_at + SKEW_SECONDS >= min(lost)
-        for standing in standings
-        if standing.has_failed_for_good and standing.end is not None
-    )
-
-
-def _lost_at(standing: Standing) -> float:
-    """When a replica was taken away; of one that is gone already nobody knows."""
-    taken = standing.pod.taken_away_at if standing.pod is not None else None
-    if standing.end is not None:
-        return min(standing.end.finished_at, taken if taken is not None else math.inf)
-    asked = standing.pod.deletion_asked_at if standing.pod is not None else None
-    return asked if asked is not None else 0.0
+    return next((standing for standing in standings if is_lost(standing)), None)
 
 
 def everything_goes(pods: Sequence[Pod]) -> Movement:
@@ -186,6 +156,7 @@ def together(movements: Sequence[Movement]) -> Movement:
         deletes=tuple(_once(delete for each in movements for delete in each.deletes)),
         comes=tuple(standing for each in movements for standing in each.comes),
         nodes_to_ask=tuple(node for each in movements for node in each.nodes_to_ask),
+        waits_for=next((each.waits_for for each in movements if each.waits_for), ""),
         look_again_at=earliest(*(each.look_again_at for each in movements)),
     )
 

@@ -13,8 +13,9 @@ OWNER_NAME = "tensorstack.dev/owner-name"
 JOB_NAME = "batch.tensorstack.dev/job-name"
 REPLICA_TYPE = "batch.tensorstack.dev/replica-type"
 REPLICA_RANK = "batch.tensorstack.dev/replica-rank"
-# Annotations: which attempt of its replica a pod is, and what it was made for beyond that.
+# Annotations: which attempt of its replica and of the job a pod is, and what it was made for.
 ATTEMPT = "batch.tensorstack.dev/attempt"
+JOB_ATTEMPT = "batch.tensorstack.dev/job-attempt"
 PODS_BEFORE = "batch.tensorstack.dev/pods-before"
 REVISION = "batch.tensorstack.dev/revision"
 # Of a supporting object: what it was made from, so that another wish is noticed.

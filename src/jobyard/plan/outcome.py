@@ -7,7 +7,7 @@ make several hold, the first wins.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,10 @@ from jobyard.plan.standing import Standing
 
 SUCCEEDED = "The job has finished successfully."
 EXITED_WITH_ERROR = "The job exited with an error code."
+HOPELESS = "No rule for success can be met any more:"
 UNDECIDED = "Every replica has ended, and no rule of the job says what that means."
+
+_NAMED_MAX = 5
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -43,7 +46,22 @@ def outcome(ending: Ending, standings: Sequence[Standing]) -> Outcome | None:
         return _failed(ending, {vital.role.type: (vital.rank,)})
     if all(standing.is_final for standing in standings):
         return Outcome(Phase.FAILED, "NoRuleMet", UNDECIDED)
-    return None
+    return _hopeless(ending, by_replica)
+
+
+def _hopeless(ending: Ending, by_replica: Mapping[tuple[str, int], Standing]) -> Outcome | None:
+    """Each rule for success has a replica that failed for good: nothing is left to wait for."""
+    missed: list[str] = []
+    for rule in ending.success:
+        failed = (by_replica[each] for each in _members(rule))
+        first = next((standing for standing in failed if standing.has_failed_for_good), None)
+        if first is None:
+            return None
+        missed.append(first.short_name)
+    if not missed:
+        return None
+    who = ", ".join(dict.fromkeys(missed[:_NAMED_MAX]))
+    return Outcome(Phase.FAILED, "NoRuleMet", f"{HOPELESS} {who} failed.")
 
 
 def _members(rule: ReplicaSet) -> list[tuple[str, int]]:

@@ -57,13 +57,17 @@ def phase_of(
         return Phase.PAUSED if is_quiet else before
     if before is Phase.PAUSED and any(pod.is_terminating for pod in pods):
         return Phase.PAUSED
-    if before in (Phase.RUNNING, Phase.UNKNOWN):
-        live = [standing for standing in standings if standing.is_live]
-        is_unknown = live and all(standing.state is State.UNKNOWN for standing in live)
-        return Phase.UNKNOWN if is_unknown else Phase.RUNNING
+    # Of a job that has not started yet, those without a pod are known not to run.
+    has_run = before in (Phase.RUNNING, Phase.UNKNOWN)
+    asked = [s for s in standings if (s.is_live if has_run else not s.is_final)]
+    if asked and all(s.state is State.UNKNOWN for s in asked):
+        return Phase.UNKNOWN
+    if before is Phase.RUNNING:
+        return Phase.RUNNING
     enough = description.min_replicas or len(standings)
     has_enough = sum(_has_started_once(standing) for standing in standings) >= enough
-    if before in (Phase.PAUSED, Phase.RESUMING):
+    was_paused = stored is not None and bool(stored.pause_count)
+    if before in (Phase.PAUSED, Phase.RESUMING) or (before is Phase.UNKNOWN and was_paused):
         # After a pause all start anew, so what counts is what runs now.
         runs = sum(s.state is State.RUNNING or s.has_ended for s in standings)
         return Phase.RUNNING if runs >= enough else Phase.RESUMING

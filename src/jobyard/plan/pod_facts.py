@@ -16,6 +16,7 @@ from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import (
     ATTEMPT,
     DIGEST,
+    JOB_ATTEMPT,
     PODS_BEFORE,
     REPLICA_RANK,
     REPLICA_TYPE,
@@ -91,6 +92,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ""
     rank: int = 0
     attempt: int = 0
+    # Which attempt of the job it was made in.
+    job_attempt: int = 0
     # How many pods its replica had before it.
     pods_before: int = 0
     revision: str = ""
@@ -111,6 +114,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     was_taken_away: bool = False
     # When that was; None where nothing says so.
     taken_away_at: float | None = None
+    # By how much its node's clock is behind the API server's, as far as the pod itself shows it:
+    # no node can have taken it on before it was given to it.
+    clock_behind: float = 0.0
     # Its node isn't heard of any more: somebody else than its kubelet says that it is not ready.
     is_out_of_reach: bool = False
     containers: tuple[Container, ...] = ()
@@ -197,6 +203,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     phase: PodPhase = PodPhase.PENDING
     reason: str = ""
     message: str = ""
+    start_time: str | None = None
     pod_ip: str = msgspec.field(name="podIP", default="")
     host_ip: str = msgspec.field(name="hostIP", default="")
     conditions: tuple[_Condition, ...] = ()
@@ -229,6 +236,7 @@ def facts_of(pod: PodObject) -> Pod:
     role = labels.get(TASK_ROLE if is_task else REPLICA_TYPE) or ""
     rank = (annotations.get(ROLE_INDEX) if is_task else labels.get(REPLICA_RANK)) or "0"
     attempt = annotations.get(ATTEMPT, "0")
+    job_attempt = annotations.get(JOB_ATTEMPT, "0")
     pods_before = annotations.get(PODS_BEFORE, "0")
     containers = tuple(_container(c) for c in status.container_statuses)
     disrupted = conditions.get("DisruptionTarget")
@@ -245,6 +253,7 @@ def facts_of(pod: PodObject) -> Pod:
         # A person may write anything into a label.
         rank=int(rank) if rank.isdecimal() else 0,
         attempt=int(attempt) if attempt.isdecimal() else 0,
+        job_attempt=int(job_attempt) if job_attempt.isdecimal() else 0,
         pods_before=int(pods_before) if pods_before.isdecimal() else 0,
         revision=annotations.get(REVISION, ""),
         phase=status.phase,
@@ -267,6 +276,7 @@ def facts_of(pod: PodObject) -> Pod:
         else _moment(disrupted.last_transition_time)
         if disrupted is not None
         else None,
+        clock_behind=_clock_behind(meta, status, scheduled),
         is_out_of_reach=_is_out_of_reach(conditions.get("Ready")),
         containers=containers,
         init_containers=tuple(_container(c) for c in status.init_container_statuses),
@@ -288,6 +298,14 @@ def _is_out_of_reach(ready: _Condition | None) -> bool:
     pkg/controller/util/node, GeneratePodReadyCondition in pkg/kubelet/status).
     """
     return ready is not None and ready.status == "False" and not ready.reason
+
+
+def _clock_behind(meta: Meta, status: _Status, scheduled: _Condition | None) -> float:
+    given = scheduled.last_transition_time if _holds(scheduled) and scheduled else None
+    given = given or meta.creation_timestamp
+    if given is None or status.start_time is None:
+        return 0.0
+    return max(0.0, seconds_of(given) - seconds_of(status.start_time))
 
 
 def _last_end(containers: tuple[Container, ...]) -> float | None:

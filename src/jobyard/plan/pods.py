@@ -23,6 +23,7 @@ from jobyard.plan.modes import (
 )
 from jobyard.plan.naming import (
     ATTEMPT,
+    JOB_ATTEMPT,
     PODS_BEFORE,
     REPLICA_RANK,
     REPLICA_TYPE,
@@ -34,7 +35,7 @@ from jobyard.plan.naming import (
 
 T9K_SCHEDULER = "t9k-scheduler"
 _SCHEDULER_GROUP = "scheduler.tensorstack.dev"
-_OWN_ANNOTATIONS = (ATTEMPT, PODS_BEFORE, REVISION)
+_OWN_ANNOTATIONS = (ATTEMPT, JOB_ATTEMPT, PODS_BEFORE, REVISION)
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     rank: int
     attempt: int = 0
+    # The job's own.
+    job_attempt: int = 0
     # How many pods it had before this one.
     pods_before: int = 0
     # The job has been paused before, so its resumeSpecs apply.
@@ -82,6 +85,8 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
     # Ours say how a pod came to be; copied into a template they would say it of every pod.
     theirs = {k: v for k, v in given.get("annotations", {}).items() if k not in _OWN_ANNOTATIONS}
     out["annotations"] = {**theirs, ATTEMPT: str(replica.attempt)}
+    if replica.job_attempt:
+        out["annotations"][JOB_ATTEMPT] = str(replica.job_attempt)
     if replica.pods_before:
         out["annotations"][PODS_BEFORE] = str(replica.pods_before)
     made_for = revision(description, role, replica.rank)

@@ -45,11 +45,21 @@ _PHASES = {
 }
 
 
-def row_of(standing: Standing, *, is_coming: bool, is_condemned: bool) -> ReplicaStatus:
+def row_of(
+    standing: Standing, *, is_coming: bool, is_condemned: bool, reason: str = ""
+) -> ReplicaStatus:
     """A replica's row. `is_coming`: its pod is about to be made, if it isn't there."""
+    row = _row_of(standing, is_coming=is_coming, is_condemned=is_condemned)
+    waits = not standing.is_live and not standing.is_final and standing.due_at is not None
+    restart_time = text_of(standing.due_at) if waits and standing.due_at is not None else None
+    if reason or restart_time:
+        return msgspec.structs.replace(row, reason=reason, restart_time=restart_time)
+    return row
+
+
+def _row_of(standing: Standing, *, is_coming: bool, is_condemned: bool) -> ReplicaStatus:
     pod, memory = standing.pod, standing.memory
-    ended = standing.end if standing.state in (State.FAILED, State.LOST) else None
-    failure = failure_of(ended) if ended is not None else memory.failure
+    failure = _failure(standing)
     if pod is None and not standing.has_ended:
         phase = ReplicaPhase.CREATING if is_coming else ReplicaPhase.DELETED
         row = _row(standing, phase, "", standing.restarts, (), failure)
@@ -98,13 +108,24 @@ def _phase(standing: Standing) -> ReplicaPhase:
     return ReplicaPhase.RUNNING if is_running else ReplicaPhase.PENDING
 
 
-def failure_of(end: End) -> Failure:
+def _failure(standing: Standing) -> Failure | None:
+    """How it failed the last time, now or before."""
+    memory = standing.memory
+    if standing.end is None or standing.state not in (State.FAILED, State.LOST):
+        return memory.failure
+    before = memory.failure if standing.is_recorded else None
+    follows = standing.follows or (before.follows if before is not None else "")
+    return failure_of(standing.end, follows)
+
+
+def failure_of(end: End, follows: str = "") -> Failure:
     return Failure(
         attempt=end.attempt,
         exit_code=end.exit_code,
         reason=end.reason,
         message=last_words(end.message, MESSAGE_LENGTH_MAX),
         time=text_of(end.finished_at),
+        follows=follows,
     )
 
 
@@ -156,7 +177,10 @@ def _slim_rows(rows: Sequence[ReplicaStatus], main: str, level: int) -> Iterator
     for row in rows:
         kept = () if level > 1 else tuple(c for c in row.containers if c.name == main)
         yield msgspec.structs.replace(
-            row, containers=kept, last_failure=_slim_failure(row.last_failure, level)
+            row,
+            containers=kept,
+            reason=row.reason if level <= 1 else "",
+            last_failure=_slim_failure(row.last_failure, level),
         )
 
 

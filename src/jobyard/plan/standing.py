@@ -21,7 +21,7 @@ from jobyard.api.status import (
     TaskStatus,
 )
 from jobyard.plan.description import Description, Role
-from jobyard.plan.modes import is_debugging, made_for_debug, revision
+from jobyard.plan.modes import is_debugging, is_for, is_same_spec, revision
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import pod_name
 from jobyard.plan.pod_facts import Container, Pod, PodPhase
@@ -29,11 +29,11 @@ from jobyard.plan.pod_facts import Container, Pod, PodPhase
 NODE_LOST = "NodeLost"
 # A pod's end is timed by its node, the wish to delete it by the API server.
 SKEW_SECONDS = 5
-_ENDS = (ReplicaPhase.SUCCEEDED, ReplicaPhase.FAILED)
+ENDS = (ReplicaPhase.SUCCEEDED, ReplicaPhase.FAILED)
 
 
 class State(StrEnum):
-    """Where a replica is. Only the first five have a future with their present pod."""
+    """Where a replica is. In the first four its present pod may still do something."""
 
     CREATING = "creating"
     STARTING = "starting"
@@ -79,6 +79,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     failures_in_a_row: int = 0
     phase: ReplicaPhase | None = None
     uid: str = ""
+    # When it starts again, if that was decided.
+    restart_at: float | None = None
     failure: Failure | None = None
     containers: tuple[ContainerStatus, ...] = ()
 
@@ -108,10 +110,32 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     due_at: float | None = None
     # A restart was decided on in this very decision.
     is_newly_counted: bool = False
+    # That restart is one of those that the job's limit is for.
+    uses_limit: bool = False
+    # What becomes of it is decided at `due_at`, when others have had the time to tell their ends.
+    is_undecided: bool = False
+    # The replica that failed or was lost first, if this one ended after it.
+    follows: str = ""
 
     @property
     def has_ended(self) -> bool:
         return self.state in (State.SUCCEEDED, State.FAILED)
+
+    @property
+    def is_recorded(self) -> bool:
+        """Its end stands in the status already."""
+        is_same = self.pod is None or self.memory.uid == self.pod.uid
+        return self.has_ended and is_same and self.memory.phase in ENDS
+
+    @property
+    def waits(self) -> bool:
+        """It ended, and starts again at `due_at`."""
+        return (
+            self.has_ended
+            and not self.is_final
+            and not self.is_undecided
+            and self.due_at is not None
+        )
 
     @property
     def has_succeeded(self) -> bool:
@@ -149,6 +173,7 @@ def memories_of(tasks: Sequence[TaskStatus]) -> Mapping[str, Sequence[Memory]]:
                 failures_in_a_row=row.failures_in_a_row,
                 phase=row.phase,
                 uid=row.uid,
+                restart_at=seconds_of(row.restart_time) if row.restart_time else None,
                 failure=row.last_failure,
                 containers=row.containers,
             )
@@ -160,7 +185,7 @@ def memories_of(tasks: Sequence[TaskStatus]) -> Mapping[str, Sequence[Memory]]:
 
 def without_ends(memory: Memory) -> Memory:
     """A memory in which nothing has ended: debug commands don't count, nor does a pause."""
-    if memory.phase in _ENDS:
+    if memory.phase in ENDS:
         return msgspec.structs.replace(memory, phase=ReplicaPhase.DELETED, uid="")
     return memory
 
@@ -197,14 +222,24 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
     if end is None:
         state = State.LEAVING if pod.is_terminating else _live_state(pod, role)
         return _with(base, state)
-    asked = pod.deletion_asked_at
-    is_recorded = memory.uid == pod.uid and memory.phase in _ENDS
-    if asked is not None and not is_recorded and end.finished_at + SKEW_SECONDS >= asked:
+    is_recorded = memory.uid == pod.uid and memory.phase in ENDS
+    if not is_recorded and _was_told_to_go(pod, end):
         # It ended because it was told to: that says nothing about the program.
         return _with(base, State.LEAVING)
     if not is_recorded and _was_taken_away(pod, end):
         return _with(base, State.LOST, end)
     return _with(base, State.SUCCEEDED if end.succeeded else State.FAILED, end)
+
+
+def _was_told_to_go(pod: Pod, end: End) -> bool:
+    """Whether somebody deleted it before it ended. A drain says so before it deletes."""
+    if pod.deletion_asked_at is None:
+        return False
+    asked = pod.deletion_asked_at
+    # A kubelet that throws a pod out gives a reason, and what it times is the pod's end.
+    disrupted_at = pod.taken_away_at if not pod.reason else None
+    told = min(asked, disrupted_at) if disrupted_at is not None else asked
+    return end.finished_at + SKEW_SECONDS >= told
 
 
 def _was_taken_away(pod: Pod, end: End) -> bool:
@@ -287,8 +322,10 @@ def _ended(pod: Pod, role: Role, main: Container) -> End:
         exit_code=main.exit_code,
         reason=taken or main.reason,
         message=main.message or (pod.message if taken else ""),
-        started_at=main.started_at,
-        finished_at=main.finished_at if main.finished_at is not None else _last_finish(pod),
+        started_at=main.started_at + pod.clock_behind if main.started_at is not None else None,
+        finished_at=main.finished_at + pod.clock_behind
+        if main.finished_at is not None
+        else _last_finish(pod),
     )
 
 
@@ -297,7 +334,28 @@ def _last_finish(pod: Pod) -> float:
     # A pod that was told to go before anything of it had started has no moments of its own.
     asked = pod.deletion_asked_at
     unknown = asked if asked is not None else pod.created_at
-    return max((moment for moment in moments if moment is not None), default=unknown)
+    known = [moment + pod.clock_behind for moment in moments if moment is not None]
+    return max(known, default=unknown)
+
+
+def surplus_of(
+    description: Description,
+    pods: Mapping[tuple[str, int], list[Pod]],
+    memories: Mapping[str, Sequence[Memory]],
+) -> Iterator[Standing]:
+    """Replicas that are no longer wanted and have pods, and those of the ranks below them.
+
+    They keep their rows until the pods are gone: whoever is wanted again before that must be
+    known to be on its way out, and its end to have been counted.
+    """
+    for role in description.roles:
+        rows = memories.get(role.type, ())
+        ranks = [rank for rank in range(role.replicas, len(rows)) if (role.type, rank) in pods]
+        if role.is_numbered or not ranks:
+            continue
+        for rank in range(role.replicas, max(ranks) + 1):
+            name = pod_name(description.identity.name, role, rank)
+            yield standing_of(role, rank, name, pods.get((role.type, rank), ()), rows[rank])
 
 
 def standings_of(
@@ -318,9 +376,10 @@ def standings_of(
         memory = rows[rank] if rank < len(rows) else NOTHING
         standing = standing_of(role, rank, name, pods.get((role.type, rank), ()), memory)
         pod = standing.pod
-        if pod is not None and pod.revision != wanted[role.type, rank == 0]:
+        if pod is not None and not is_for(pod.revision, wanted[role.type, rank == 0]):
             # An end that counts still does, although other hosts are wanted by now.
-            counts = standing.has_ended and not is_debug and not made_for_debug(pod.revision)
+            is_same = is_same_spec(pod.revision, description)
+            counts = standing.has_ended and not is_debug and is_same
             if standing.state is not State.LEAVING and not counts:
                 standing = _with(standing, State.OUTDATED)
         if role.is_numbered:

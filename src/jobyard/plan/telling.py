@@ -45,18 +45,19 @@ def ends(description: Description, standings: Sequence[Standing], used: int) -> 
     """
     numbers = {}
     for standing in standings:
-        used += standing.is_newly_counted
+        used += standing.uses_limit
         numbers[standing.name] = used
-    fresh = [s for s in standings if _is_news(s)]
-    for standing in fresh[:_NAMED_MAX]:
-        yield Event(
-            "ReplicaLost" if standing.state is State.LOST else "ReplicaFailed",
-            _end_message(description, standing, numbers[standing.name]),
-            EventType.WARNING,
-        )
-    if len(fresh) > _NAMED_MAX:
-        names = [s.short_name for s in fresh[_NAMED_MAX:]]
-        yield Event("ReplicaFailed", f"So did {named(names)}.", EventType.WARNING)
+    # Who began it is told of first.
+    fresh = sorted((s for s in standings if _is_news(s)), key=lambda s: bool(s.follows))
+    for reason, is_lost in (("ReplicaLost", True), ("ReplicaFailed", False)):
+        of_them = [s for s in fresh if (s.state is State.LOST) is is_lost]
+        for standing in of_them[:_NAMED_MAX]:
+            message = _end_message(description, standing, numbers[standing.name])
+            yield Event(reason, message, EventType.WARNING)
+        if len(of_them) > _NAMED_MAX:
+            names = [s.short_name for s in of_them[_NAMED_MAX:]]
+            what = "taken away" if is_lost else "failed"
+            yield Event(reason, f"Also {what}: {named(names)}.", EventType.WARNING)
     again = [s.short_name for s in standings if s.is_newly_counted and s.state is State.SUCCEEDED]
     if again:
         yield Event("Restarting", f"Ended with 0 and start again: {named(again)}.")
@@ -66,9 +67,12 @@ def _is_news(standing: Standing) -> bool:
     pod, memory = standing.pod, standing.memory
     if standing.state not in (State.FAILED, State.LOST) or pod is None:
         return False
+    if standing.is_undecided:
+        return False
     # By uid: a pod made anew uncounted is the same attempt as the one before it.
     is_told = memory.phase is ReplicaPhase.FAILED and memory.uid == pod.uid
-    return not is_told or standing.is_newly_counted
+    was_undecided = is_told and standing.is_final and memory.restart_at is not None
+    return not is_told or standing.is_newly_counted or was_undecided
 
 
 def _end_message(description: Description, standing: Standing, used: int) -> str:
@@ -77,14 +81,17 @@ def _end_message(description: Description, standing: Standing, used: int) -> str
     head = f"{standing.short_name}: {end_text(standing)}"
     if standing.state is State.LOST:
         return f"{head}; taken away by the cluster, made anew without using up restarts{words}"
+    after = f" after {standing.follows}" if standing.follows else ""
     if not standing.is_newly_counted:
-        return f"{head}; not started again{words}"
+        return f"{head}{after}; not started again{words}"
+    wait = delay_seconds(standing.failures_in_a_row)
+    if not standing.uses_limit:
+        return f"{head}{after}; starts again in {wait} s without using up restarts{words}"
     number, limit = standing.restarts, standing.role.restart.limit
     if limit is None and description.backoff_limit is not None:
         # The limit of all replicas together, so it is their restarts that are numbered.
         number, limit = used, description.backoff_limit
     of = f" of {limit}" if limit is not None else ""
-    wait = delay_seconds(standing.failures_in_a_row)
     return f"{head}; restart {number}{of} in {wait} s{words}"
 
 

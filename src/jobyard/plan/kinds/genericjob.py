@@ -28,6 +28,7 @@ def lower(spec: GenericJobSpec, identity: Identity) -> Description:
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
+        is_collective=False,
         faults=tuple(str(bad) for bad in bad_variables(identity.name, spec)),
     )
 

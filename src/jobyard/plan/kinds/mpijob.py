@@ -15,7 +15,7 @@ from jobyard.plan.launching import (
     LAUNCHED,
     cleaned_workers,
     launched_roles,
-    launcher_role,
+    launcher_like,
     worker_role,
 )
 from jobyard.plan.naming import host_name
@@ -59,7 +59,7 @@ def _roles(spec: MPIJobSpec) -> tuple[Role, Role]:
     if worker is None:
         launcher, workers = launched_roles(spec.replica_specs, "worker", "mpi-worker")
     else:
-        launcher = launcher_role(worker.template, _PLACE, "mpi-worker")
+        launcher = launcher_like(worker.template, _PLACE, "mpi-worker")
         workers = worker_role(worker.replicas, worker.template, _PLACE, "mpi-worker")
     # Whoever debugs wants to start mpirun by hand, and that needs sshd on the workers and
     # the keys in place on the launcher.

@@ -32,6 +32,7 @@ def lower(spec: TaskSetSpec, identity: Identity) -> Description:
         identity=identity,
         roles=roles,
         naming=Naming.NONE,
+        is_collective=False,
         # A TaskSet's roles have policies of their own for that.
         ending=Ending(success=()),
         start=partial(_start, identity),

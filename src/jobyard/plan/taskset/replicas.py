@@ -121,8 +121,9 @@ def _standing(
         return msgspec.structs.replace(standing, is_final=True)
     present = [pod for pod in pods if pod.attempt >= memory.restarts]
     standing = standing_of(role, index, name, present, memory)
-    if standing.state is State.LOST and standing.end is not None:
-        due = standing.end.finished_at + LOST_SECONDS
+    if standing.state is State.LOST and standing.pod is not None:
+        # By the API server's clock: the node's may be wrong.
+        due = standing.pod.created_at + LOST_SECONDS
         standing = msgspec.structs.replace(standing, due_at=due)
     return standing
 

@@ -1,0 +1,314 @@
+"""What a status says is true: specs, clocks, delays, rows after the end, scaling."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from job_manifests import elastic_pytorch, generic, mpi, pytorch
+from job_world import START, World
+
+from jobyard.plan.moments import text_of
+from jobyard.plan.pod_facts import Pod, PodObject, facts_of
+
+
+def resumed_with_another_image(world: World) -> None:
+    """As if a pause, a change and a resume had come to the controller as one."""
+    manifest: dict[str, Any] = copy.deepcopy(world.job) or {}
+    for replica in manifest["spec"]["replicaSpecs"]:
+        replica["replicas"] = 3
+        for container in replica["template"]["spec"]["containers"]:
+            container["image"] = "new"
+    status, world.status = world.status, None
+    world.job = None
+    world.change(manifest)
+    world.status = status
+
+
+def test_pods_of_two_specs_never_run_side_by_side() -> None:
+    world = World(pytorch({"worker": 2})).started()
+    resumed_with_another_image(world)
+    plan = world.step()
+    assert sorted(d.name for d in plan.deletes) == ["job-worker-0", "job-worker-1"]
+    assert plan.pods == ()
+    world.reap("job-worker-0")
+    assert world.step().pods == (), "one of the old ones is still there"
+    assert "waits until all pods from before are gone" in world.condition("Running")[2]
+    world.reap()
+    world.settle()
+    assert world.made[-3:] == ["job-worker-0", "job-worker-1", "job-worker-2"]
+    assert world.status.restarts == 0
+
+
+def test_pods_of_an_earlier_release_are_those_of_the_spec() -> None:
+    world = World(pytorch({"worker": 2})).started()
+    for name in world.pods:
+        world._update(name, revision="")
+    world.settle()
+    assert len(world.made) == 2
+
+
+def test_a_spec_is_open_only_once_the_job_is_paused() -> None:
+    world = World(pytorch({"worker": 2})).started()
+    world.pause()
+    with pytest.raises(AssertionError, match=r"status\.phase is Paused"):
+        world.set(replicaSpecs=pytorch({"worker": 3})["spec"]["replicaSpecs"])
+    world.settle()
+    world.set(replicaSpecs=pytorch({"worker": 3})["spec"]["replicaSpecs"])
+
+
+def test_supporting_objects_of_another_spec_go_after_the_pods_that_use_them() -> None:
+    service = {"ports": [{"name": "http", "port": 80}]}
+    world = World(generic({"worker": 1}, service=service)).started()
+    world.pause()
+    world.settle()
+    world.set(service={"ports": [{"name": "http", "port": 81}]})
+    assert [d.kind for d in world.step().deletes] == []
+    world.reap()
+    assert [d.kind for d in world.step().deletes] == ["Service"]
+
+
+def test_services_and_keys_go_after_the_pods_of_a_finished_job() -> None:
+    world = World(mpi(runPolicy={"cleanUpWorkers": True})).started()
+    world.end("job-launcher", 0)
+    plan = world.step()
+    assert {d.kind for d in plan.deletes} == {"Pod"}
+    world.reap()
+    assert {d.kind for d in world.step().deletes} >= {"Service", "Secret", "ConfigMap"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"runMode__debug__enabled": True}, id="debug turned on"),
+        pytest.param({"elastic__expectedReplicas": 5}, id="scaled up"),
+        pytest.param({"elastic__expectedReplicas": 1}, id="scaled down"),
+        pytest.param({"runMode__pause__enabled": True}, id="paused"),
+    ],
+)
+def test_rows_of_a_finished_job_never_change(change: dict[str, Any]) -> None:
+    world = World(elastic_pytorch(1, 3, 5)).started()
+    world.end("job-worker-1", 3)
+    world.settle()
+    world.end("job-worker-0", 0)
+    world.settle()
+    assert world.status.phase == "Succeeded"
+    before = (world.status.tasks, world.status.aggregate, world.status.ready)
+    world.set(**change)
+    world.settle()
+    assert (world.status.tasks, world.status.aggregate, world.status.ready) == before
+
+
+def test_a_replica_scaled_away_and_back_counts_an_end_once() -> None:
+    manifest = elastic_pytorch(1, 3, 5)
+    world = World(manifest).started()
+    world.end("job-worker-2", 1, sidecars_run=True)
+    world.settle()
+    assert world.status.restarts == 1
+    world.set(elastic__expectedReplicas=2)
+    world.settle()
+    assert world.pods["job-worker-2"].is_terminating
+    world.set(elastic__expectedReplicas=3)
+    world.settle()
+    world.wait(301)
+    world.settle()
+    assert world.status.restarts == 1
+    world.reap()
+    world.settle()
+    assert "job-worker-2" in world.replicas(), "it comes back"
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_restart_is_due_by_the_controllers_clock(ahead: int) -> None:
+    world = World(pytorch({"worker": 2})).started()
+    world.now += ahead
+    world.end("job-worker-1", 1)
+    world.now -= ahead
+    plan = world.step()
+    assert world.rows["job-worker-1"].restart_time == text_of(world.now + 1)
+    assert not [d for d in plan.deletes if d.kind == "Pod"]
+    world.wait(2)
+    assert [d.name for d in world.step().deletes] == ["job-worker-1"]
+
+
+def test_a_delay_does_not_outlive_a_pause() -> None:
+    world = World(pytorch({"worker": 2}, runPolicy={"backoffLimit": 20})).started()
+    for _ in range(9):
+        world.end("job-worker-1", 1)
+        world.settle()
+        world.wait(301)
+        world.settle()
+        world.reap()
+        world.settle()
+        world.run()
+        world.settle()
+    world.end("job-worker-1", 1)
+    world.settle()
+    world.pause()
+    world.settle()
+    world.reap()
+    world.settle()
+    world.resume()
+    world.settle()
+    assert sorted(world.replicas()) == ["job-worker-0", "job-worker-1"], "at once"
+
+
+def test_a_restart_that_is_waited_for_is_told_of() -> None:
+    world = World(pytorch({"worker": 2}, runPolicy={"backoffLimit": 20})).started()
+    world.end("job-worker-1", 1)
+    world.settle()
+    at = text_of(world.now + 1)
+    assert world.condition("Running")[2] == (
+        f"1 of 2 running; worker-1: Error (exit code 1), starts again at {at}"
+    )
+    assert world.rows["job-worker-1"].reason == "BackOff"
+    del world.pods["job-worker-1"]
+    world.settle()
+    assert world.condition("Running")[2] == f"1 of 2 running; worker-1: starts again at {at}"
+    row = world.rows["job-worker-1"]
+    assert (row.reason, row.restart_time) == ("BackOff", at)
+
+
+def test_a_container_that_cannot_be_made_says_why_in_condition_and_row() -> None:
+    from jobyard.api.status import ContainerState
+    from jobyard.plan.pod_facts import Container
+
+    world = World(pytorch({"worker": 1}))
+    world.settle()
+    said = 'secret "keys" not found'
+    world.schedule("job-worker-0")
+    waiting = Container(
+        name="pytorch",
+        state=ContainerState.WAITING,
+        reason="CreateContainerConfigError",
+        message=said,
+    )
+    world._update("job-worker-0", containers=(waiting,))
+    world.settle()
+    assert f"CreateContainerConfigError: {said}" in world.condition("Running")[2]
+    assert world.rows["job-worker-0"].reason == "CreateContainerConfigError"
+
+
+def drained(behind: int) -> Pod:
+    """A pod that saved its work and ended with 0 when it was drained, as its node tells it."""
+
+    def moment(seconds: float) -> str:
+        return text_of(START + seconds - behind)
+
+    ended = {"exitCode": 0, "startedAt": moment(2), "finishedAt": moment(105)}
+    status = {
+        "phase": "Succeeded",
+        "startTime": moment(1),
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "lastTransitionTime": text_of(START + 1),
+            },
+            {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "lastTransitionTime": text_of(START + 100),
+            },
+        ],
+        "containerStatuses": [{"name": "pytorch", "state": {"terminated": ended}}],
+    }
+    metadata = {
+        "name": "job-worker-0",
+        "namespace": "default",
+        "uid": "uid-2",
+        "creationTimestamp": text_of(START),
+        "deletionTimestamp": text_of(START + 130),
+        "deletionGracePeriodSeconds": 30,
+    }
+    pod = {"metadata": metadata, "status": status}
+    return facts_of(msgspec.convert(pod, PodObject))
+
+
+@pytest.mark.parametrize("behind", [0, 10, 600, 86400])
+def test_a_node_whose_clock_is_behind_makes_no_success_of_a_drain(behind: int) -> None:
+    world = World(pytorch({"worker": 1})).started()
+    world.wait(106)
+    real, seen = world.pods["job-worker-0"], drained(behind)
+    facts = {
+        name: getattr(seen, name)
+        for name in (
+            "phase",
+            "containers",
+            "deletion_asked_at",
+            "deletion_due_at",
+            "was_taken_away",
+            "taken_away_at",
+            "clock_behind",
+        )
+    }
+    world.pods["job-worker-0"] = msgspec.structs.replace(real, **facts)
+    world.settle()
+    assert world.status.phase == "Running"
+    world.reap()
+    world.settle()
+    assert world.made == ["job-worker-0"] * 2
+    assert world.status.restarts == 0
+
+
+def test_a_pending_job_whose_nodes_are_all_lost_is_unknown() -> None:
+    world = World(pytorch({"worker": 2}))
+    world.settle()
+    world.run("job-worker-0")
+    world.settle()
+    world.run("job-worker-1", is_ready=False)
+    world.lose_sight_of("job-worker-0", "job-worker-1")
+    world.status = msgspec.structs.replace(world.status, phase="Pending")
+    world.settle()
+    assert world.status.phase == "Unknown"
+
+
+def test_the_deadline_does_not_end_a_debug_session() -> None:
+    manifest = pytorch({"worker": 1}, runPolicy={"activeDeadlineSeconds": 60})
+    manifest["spec"]["runMode"] = {"debug": {"enabled": True}}
+    world = World(manifest).started()
+    world.wait(3600)
+    world.settle()
+    assert world.status.phase == "Running"
+
+
+def test_many_lost_replicas_are_told_of_as_lost() -> None:
+    world = World(pytorch({"worker": 9})).started()
+    for name in world.replicas():
+        world.take_away(name)
+    told = world.settle()
+    assert {e.reason for e in told if e.type == "Warning"} == {"ReplicaLost"}
+    assert "Also taken away: worker-5, worker-6, worker-7, worker-8." in [e.message for e in told]
+
+
+def test_a_generic_job_that_cannot_meet_a_success_rule_any_more_fails_at_once() -> None:
+    rules = [{"worker": [0, 1]}, {"worker": [1, 2]}]
+    failure = [{"worker": [0, 1, 2]}]
+    world = World(generic({"worker": 3}, successRules=rules, failureRules=failure)).started()
+    world.end("job-worker-1", 1)
+    world.settle()
+    assert world.status.phase == "Failed"
+    assert world.condition("Failed")[2] == (
+        "No rule for success can be met any more: worker-1 failed."
+    )
+
+
+def test_a_launcher_template_that_was_given_keeps_its_devices() -> None:
+    manifest = mpi()
+    worker = manifest["spec"].pop("worker")
+    template = worker["template"]
+    own = copy.deepcopy(template)
+    own["spec"]["containers"][0] |= {
+        "name": "launcher",
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    }
+    manifest["spec"]["replicaSpecs"] = [
+        {"type": "launcher", "template": own},
+        {"type": "worker", "replicas": 2, "template": template},
+    ]
+    manifest["spec"]["mpiConfig"] = {"script": ["p"]}
+    world = World(manifest)
+    launcher = world.description.roles[0]
+    assert launcher.containers[0]["resources"]["limits"] == {"nvidia.com/gpu": 1}
