@@ -51,6 +51,9 @@ RUNNING = State("running", (), {"phase": "Running", "conditions": [_INITIALIZED]
 PAUSED = State("paused", (_PAUSE,), {"phase": "Paused", "conditions": [_INITIALIZED]})
 # Paused by its manifest from the start, and not looked at by a controller yet.
 PAUSED_NEW = State("paused without a status", (_PAUSE,))
+# A pause is asked for, but pods may still run.
+PAUSING = State("about to be paused", (_PAUSE,), RUNNING.status)
+RESUMED = State("resumed a moment ago", (), PAUSED.status)
 NOT_INITIALIZED = State(
     "not initialized",
     (),
@@ -70,8 +73,8 @@ FINISHED_PAUSED = State(
 )
 
 # Without the run mode's fields an object can't be in one of the paused states.
-UNPAUSED_STATES = (NEW, RUNNING, NOT_INITIALIZED, SUCCEEDED, FAILED, FAILED_UNMADE)
-JOB_STATES = (*UNPAUSED_STATES, PAUSED, PAUSED_NEW, FINISHED_PAUSED)
+UNPAUSED_STATES = (NEW, RUNNING, RESUMED, NOT_INITIALIZED, SUCCEEDED, FAILED, FAILED_UNMADE)
+JOB_STATES = (*UNPAUSED_STATES, PAUSED, PAUSED_NEW, PAUSING, FINISHED_PAUSED)
 ALWAYS = JOB_STATES
 OPEN = (PAUSED, PAUSED_NEW, NOT_INITIALIZED)
 NEVER: tuple[State, ...] = ()

@@ -28,7 +28,9 @@ _FINISHED = (
 _PAUSED = (
     "has(oldSelf.spec.runMode) && has(oldSelf.spec.runMode.pause)"
     " && oldSelf.spec.runMode.pause.enabled"
-    " && has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Paused'"
+    # Without a status nobody has made a pod yet: the first one is announced there.
+    " && (!has(oldSelf.status) || !has(oldSelf.status.phase)"
+    " || oldSelf.status.phase == 'Paused')"
 )
 _NOT_INITIALIZED = (
     "has(oldSelf.status) && has(oldSelf.status.conditions)"
@@ -63,7 +65,7 @@ _SAME_TYPES = Rule(
 
 def held_fields(spec: msgspec.Struct) -> dict[str, object]:
     """What of a spec is fixed once pods exist, as far as it isn't as by default."""
-    given: dict[str, Any] = msgspec.to_builtins(spec)
+    given: dict[str, Any] = _given(spec)
     out = {name: value for name, value in given.items() if name not in _FREE}
     debug = given.get("runMode", {}).get("debug", {})
     if "replicaSpecs" in debug:
@@ -71,6 +73,22 @@ def held_fields(spec: msgspec.Struct) -> dict[str, object]:
     if "enabled" in given.get("elastic", {}):
         out["elastic.enabled"] = given["elastic"]["enabled"]
     return out
+
+
+def _given(value: Any) -> Any:
+    """As JSON, without what is as by default.
+
+    msgspec leaves defaults out too, but only those that are the same object as the default.
+    """
+    if isinstance(value, msgspec.Struct):
+        return {
+            field.encode_name: _given(found)
+            for field in msgspec.structs.fields(value)
+            if (found := getattr(value, field.name)) != field.default
+        }
+    if isinstance(value, list | tuple):
+        return [_given(each) for each in value]
+    return value
 
 
 def change_rules(spec: type[msgspec.Struct], *, can_pause: bool = True) -> tuple[Rule, ...]:

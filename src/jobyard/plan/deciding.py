@@ -165,7 +165,7 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         clock=clock,
         started_at=began,
         pause_count=pause_count,
-        attempt=course.attempt if description.is_collective else None,
+        attempt=course.attempt or None,
         recovery=course.recovery if not is_paused else None,
         surplus=surplus,
         waits_for=movement.waits_for,
