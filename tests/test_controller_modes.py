@@ -303,8 +303,10 @@ def test_an_elastic_job_grows_and_shrinks_around_its_survivors(staging: Staging)
         assert two.items() <= stage.uids(name).items()
         await stage.until_told(name, "Scaled", "From 2 to 5 replicas.")
         await stage.kubectl("scale", "ptj", name, "--replicas=1")
-        one = await stage.until_running(name, 1)
+        await stage.until_running(name, 1)
         await stage.until_pods(name, "worker-0")
+        await stage.until("one row", lambda: len(stage.status(name)["tasks"][0]["status"]) == 1)
+        one = stage.status(name)
         assert stage.uids(name) == {f"{name}-worker-0": two[f"{name}-worker-0"]}
         assert [row["name"] for row in one["tasks"][0]["status"]] == [f"{name}-worker-0"]
         assert (one["replicas"], one["restarts"]) == (1, 0)

@@ -178,7 +178,7 @@ def test_an_elastic_job_goes_from_two_to_five_to_one(kind: str, staging: Staging
         five = stage.uids(job)
         assert five[f"{job}-worker-1"] == two[f"{job}-worker-1"]
         await stage.kubectl("scale", kind, job, "--replicas=1")
-        one = await story.scene("one runs", both(all_run, counts(running=1)))
+        one = await story.scene("one runs", both(all_run, counts(running=1, deleted=0)))
         await stage.until_running(job, 1)
         await stage.until_pods(job, "worker-0")
         assert one["restarts"] == 0

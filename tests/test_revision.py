@@ -37,9 +37,7 @@ def test_what_may_change_at_any_time_makes_no_other_revision() -> None:
     kind = kind_of("batch.tensorstack.dev/v1beta1", "GenericJob")
     assert kind is not None
     container = {"name": "main", "image": "i"}
-    spec = {
-        "replicaSpecs": [{"type": "worker", "template": {"spec": {"containers": [container]}}}]
-    }
+    spec = {"replicaSpecs": [{"type": "worker", "template": {"spec": {"containers": [container]}}}]}
     job = {
         "apiVersion": "batch.tensorstack.dev/v1beta1",
         "kind": "GenericJob",

@@ -118,7 +118,7 @@ class Watch:
         counts = sum(row.restart_count for row in self.world.rows.values())
         if self.world.description.is_collective:
             # What follows from one another uses up one restart, or none.
-            assert status.restarts <= max(status.attempt, status.restarts)
+            assert status.restarts <= (status.attempt or 0)
         else:
             assert status.restarts == counts
         if self.world.kind.name != "BeamJob":

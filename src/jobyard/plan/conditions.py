@@ -20,6 +20,8 @@ ALL_RUNNING = "All pods are running normally."
 # Marks the rows of a status that were written in debug mode: ends there don't count.
 DEBUG = "Debug"
 UNSCHEDULED = "Unscheduled"
+# What is wrong with an image is said by the word; the kubelet's sentence repeats the image.
+_IMAGE_REASONS = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull")
 _WHYS_MAX = 5
 _WHY_LENGTH_MAX = 300
 
@@ -166,6 +168,9 @@ def _waiting(standing: Standing) -> Why:
     ordinary = ("", "ContainerCreating", "PodInitializing")
     for container in (*standing.pod.init_containers, *standing.pod.containers):
         if container.reason not in ordinary and container.exit_code is None:
-            said = f"{container.reason}: {container.message}" if container.message else ""
-            return Why(container.reason, said or container.reason)
+            is_image = container.reason in _IMAGE_REASONS
+            said = f"{container.reason}: {container.message}"
+            return Why(
+                container.reason, container.reason if is_image or not container.message else said
+            )
     return Why()

@@ -232,6 +232,10 @@ def _movement(
     else:
         others_ready = _others_are_ready(standings)
         comes = coming(standings, now, lambda s: others_ready or not s.role.waits_for_others)
+    coming_now = {standing.name for standing in comes.comes}
+    standings = tuple(
+        msgspec.structs.replace(s, due_at=None) if s.name in coming_now else s for s in standings
+    )
     return together([goes, comes, everything_goes(extra), late]), standings
 
 
