@@ -10,6 +10,7 @@ raises: those are errors of the program.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from enum import StrEnum
@@ -231,7 +232,7 @@ class _Follower(Generic[T]):
             label_selector=self._watched.label_selector,
             field_selector=self._watched.field_selector,
             resource_version=version,
-            timeout_seconds=seconds + int(seconds * self._dice()),
+            timeout_seconds=seconds + math.trunc(seconds * self._dice()),
         )
         async with aclosing(self._sender.lines(request)) as lines:
             async for line in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,7 +46,7 @@ def with_keys(manifest: JSON, make_keys: MakeKeys) -> JSON:
 
 def event_object(record: JobRecord, event: Event, now: float) -> dict[str, Any]:
     """An event about the job; the same words in the same second are the same event."""
-    words = f"{record.uid}/{event.reason}/{event.message}/{int(now)}"
+    words = f"{record.uid}/{event.reason}/{event.message}/{math.trunc(now)}"
     digest = hashlib.sha256(words.encode()).hexdigest()[:_HASH_LENGTH]
     moment = text_of(now)
     return {

@@ -59,7 +59,7 @@ class KubeletService:
         metadata = pod["metadata"]
         is_gone = "uid" not in metadata
         if is_gone or options.attempt not in (None, attempt_of(metadata.get("annotations") or {})):
-            return self._kept_log(pod, name, int(options.attempt or 0))
+            return self._kept_log(pod, name, options.attempt or 0)
         state = self._state(pod, name)
         run = options.run
         if run is None:

@@ -12,6 +12,8 @@ from enum import StrEnum
 import msgspec
 
 from jobyard.api.status import ContainerState
+from jobyard.api.value import REPLICAS_MAX
+from jobyard.numerals import INT32_MAX, whole_number
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import (
     ATTEMPT,
@@ -43,6 +45,8 @@ _TAKEN_AWAY = frozenset(
 )
 # A node that has no room left for the pod after all: OutOfcpu, OutOfnvidia.com/gpu ...
 _NO_ROOM = "OutOf"
+# The largest count that is believed: the sum over all replicas of a job still fits a status.
+COUNT_MAX = INT32_MAX // REPLICAS_MAX
 
 
 class PodPhase(StrEnum):
@@ -243,9 +247,9 @@ def facts_of(pod: PodObject) -> Pod:
         digest=annotations.get(DIGEST, ""),
         role=role,
         # A person may write anything into a label.
-        rank=int(rank) if rank.isdecimal() else 0,
-        attempt=int(attempt) if attempt.isdecimal() else 0,
-        pods_before=int(pods_before) if pods_before.isdecimal() else 0,
+        rank=whole_number(rank, INT32_MAX) or 0,
+        attempt=whole_number(attempt, COUNT_MAX) or 0,
+        pods_before=whole_number(pods_before, COUNT_MAX) or 0,
         revision=annotations.get(REVISION, ""),
         phase=status.phase,
         reason=status.reason,

@@ -19,6 +19,7 @@ from jobyard.client.errors import ClientError
 from jobyard.client.request import EVENTS, JSON_TYPE, NODES, PODS, Answer, Request, create
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Watched, follow
+from jobyard.numerals import INT32_MAX, whole_number
 from jobyard.run.node_watching import NodeView, SeenNode
 from jobyard.schedule.placing import (
     Candidate,
@@ -76,7 +77,11 @@ class SeenPod(msgspec.Struct, frozen=True):
             name=meta.name,
             spec=self.spec,
             created_at=meta.creation_timestamp,
-            devices=tuple(int(n) for n in devices.split(",") if n.isdecimal()),
+            devices=tuple(
+                number
+                for n in devices.split(",")
+                if (number := whole_number(n, INT32_MAX)) is not None
+            ),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from jobyard.kubelet import LogOptions
 from jobyard.server.call import Call
+from jobyard.server.go_numbers import NotANumberError, parsed_int
 from jobyard.server.problem import Cause, ProblemError, bad_request, invalid, not_found
 from jobyard.server.resource import Object
 from jobyard.server.routing import Route, key_of
@@ -74,9 +75,9 @@ def _number(call: Call, name: str) -> int | None:
     if not text:
         return None
     try:
-        return int(text)
-    except ValueError:
-        raise _unreadable(name, text) from None
+        return parsed_int(text)
+    except NotANumberError as fault:
+        raise bad_request(str(fault)) from None
 
 
 def _moment(call: Call) -> float | None:
