@@ -35,8 +35,9 @@ CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
 # Bookmarks come about once a minute, so a longer silence is a connection that is dead.
 STREAM_SILENCE_SECONDS: Final = 150.0
-# One line of a watch is one object, and those go up to etcd's 1.5 MiB.
-LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+# One line of a watch is one object, and those go up to etcd's 1.5 MiB. A server writes `<` as
+# six characters, so that a config map of nothing else is as many times as long here.
+LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 UNAUTHORIZED: Final = 401
 # Who is told to come back later than in some days has been told nothing.
 _RETRY_AFTER_SECONDS_MAX: Final = 999_999

@@ -125,7 +125,8 @@ def _why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> str:
         case State.STARTING:
             return _waiting_reason(standing)
         case State.UNKNOWN:
-            return "its node can't be reached"
+            assert pod is not None
+            return pod.problem or "its node can't be reached"
         case State.FAILED:
             return end_text(standing)
         case State.LOST:
