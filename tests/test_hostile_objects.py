@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hostile_values import DEPTH_MAX
+from hostility import DEPTH_MAX
 from rig.jobyard_controller import ControllerProcess, running_controller
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane

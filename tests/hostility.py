@@ -6,12 +6,8 @@ What an API server makes of each is its own business; nothing of ours may stumbl
 
 from __future__ import annotations
 
-import copy
-import json
 import random
 from typing import Any
-
-from mutation import FIXED, Path, at, paths
 
 # As deep as a real API server takes JSON, less the levels around it.
 DEPTH_MAX = 9_990
@@ -111,68 +107,3 @@ class Hostility:
 
     def value(self) -> Any:
         return self._dice.choice((self.text, self.text, self.text, self.number, self.depth))()
-
-
-class HostileMutator:
-    """Draws manifests with one or two such values in them, as texts."""
-
-    def __init__(self, manifests: list[dict[str, Any]], seed: int) -> None:
-        self._dice = random.Random(seed)
-        self._values = Hostility(self._dice)
-        self._manifests = manifests
-
-    def draw(self) -> str:
-        """JSON."""
-        manifest = copy.deepcopy(self._dice.choice(self._manifests))
-        for _ in range(self._dice.choice((1, 1, 2))):
-            self._mutate(manifest)
-        return dumped(manifest)
-
-    def taken(self) -> dict[str, Any]:
-        """One with texts alone, which an API server is likelier to take."""
-        manifest = copy.deepcopy(self._dice.choice(self._manifests))
-        for _ in range(self._dice.choice((1, 1, 2))):
-            self._put(manifest, self._values.text(), of=str)
-        return manifest
-
-    def _mutate(self, manifest: dict[str, Any]) -> None:
-        metadata = manifest.get("metadata")
-        if isinstance(metadata, dict) and self._dice.random() < 0.1:
-            metadata["managedFields"] = [{"fieldsV1": self._values.depth()}]
-        else:
-            self._put(manifest, self._values.value())
-
-    def _put(self, manifest: dict[str, Any], value: Any, of: type | None = None) -> None:
-        places = [path for path in paths(manifest) if path not in FIXED]
-        if of is not None:
-            places = [path for path in places if isinstance(at(manifest, path), of)]
-        path: Path = self._dice.choice(places)
-        parent, last = at(manifest, path[:-1]), path[-1]
-        if isinstance(parent, dict) and self._dice.random() < 0.1 and isinstance(value, str):
-            # As a name of a field, such as a label's or a resource's.
-            parent[value] = parent[last]
-        elif isinstance(parent, list) and self._dice.random() < 0.3:
-            parent.insert(self._dice.randrange(len(parent) + 1), value)
-        else:
-            parent[last] = value
-
-
-def dumped(value: Any) -> str:
-    """JSON text; raw parts stand in it as they are, however deep they go."""
-    parts: list[str] = []
-
-    def marked(found: Any) -> Any:
-        match found:
-            case Raw():
-                parts.append(found.text)
-                return f"<raw {len(parts) - 1}>"
-            case dict():
-                return {key: marked(item) for key, item in found.items()}
-            case list():
-                return [marked(item) for item in found]
-        return found
-
-    text = json.dumps(marked(value))
-    for number, part in enumerate(parts):
-        text = text.replace(f'"<raw {number}>"', part)
-    return text
