@@ -110,7 +110,9 @@ class Mutator:
         parent[last] = copy.deepcopy(self._random.choice(FOREIGN))
 
     def _harm(self, parent: Any, last: Any) -> None:
-        parent[last] = self._hostility.text()
+        # Half of a pair is no character: Go makes of it what stands for none.
+        text = self._hostility.text().encode("utf-16-le", "surrogatepass")
+        parent[last] = text.decode("utf-16-le", "replace")
 
     def _swap(self, parent: Any, last: Any) -> None:
         names = self._by_name.get(last) if isinstance(last, str) else None

@@ -65,9 +65,6 @@ def as_sent(value: Any) -> Any:
             return int(value)
         case int() if not -(2**63) <= value < 2**63:
             return float(value)
-        case str():
-            # Half of a pair is no character: Go makes of it what stands for none.
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         case _:
             return value
 

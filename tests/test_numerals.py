@@ -135,6 +135,7 @@ ALLOWED = {
     "node/locks.py": "what the kernel says about a lock",
     "node/pod_step.py": "seconds that are numbers already",
     "plan/restarts.py": "a power of two, with a bound",
+    "server/json_text.py": "looks at the length of a number before it is one",
     "server/kinds/quantities.py": "a number in its parts",
     "server/printing/custom.py": "the digits of a float's own repr",
     "server/surrounding.py": "addresses, which are numbers",

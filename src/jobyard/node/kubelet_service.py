@@ -42,7 +42,7 @@ class KubeletService:
         folder, run = self._log(pod, name, options)
         since = options.since_time
         if options.since_seconds is not None:
-            since = time.time() - options.since_seconds
+            since = max(time.time() - options.since_seconds, 0.0)
         cut = LogCut(
             follow=options.follow and not options.previous and options.attempt is None,
             tail_lines=options.tail_lines,

@@ -65,6 +65,8 @@ class HttpServer:
             self._respond,
             access_log=None,
             keepalive_timeout=KEEPALIVE_SECONDS,
+            # A real server doesn't look at how a body says it is encoded.
+            auto_decompress=False,
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
@@ -115,7 +117,9 @@ class HttpServer:
     def _knows(self, authorization: str) -> bool:
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             return False
-        return hmac.compare_digest(authorization[len(_SCHEME) :].strip().encode(), self._token)
+        # Bytes that are no UTF-8 came as halves of surrogate pairs, and go back to what they were.
+        given = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(given, self._token)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
         """Logs, processes and connections: the node's business. The body is still unread."""

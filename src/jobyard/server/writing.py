@@ -226,8 +226,11 @@ def _check_version(resource: ServedResource, old: Stored, metadata: dict[str, An
             cause = Cause("FieldValueInvalid", text, "metadata.resourceVersion")
             raise invalid(resource.group, resource.plural, name, (cause,))
         return
+    if not isinstance(version, str):
+        # What is no text is refused when the object is read.
+        return
     try:
-        wanted = parsed_uint(str(version))
+        wanted = parsed_uint(version)
     except NotANumberError as fault:
         raise ProblemError(500, "", str(fault)) from None
     if wanted != old.version:
