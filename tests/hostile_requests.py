@@ -55,6 +55,15 @@ WORDS = (
     *("Foreground", "Orphan", "a", "a=b", "a in (b)", "a>5", "!a", "metadata.name=a", "a!=b,c"),
     *("status.phase=Running", "spec.nodeName!=", "(", "a in (", "None", "Object", "Table", ""),
 )
+STREAMED = (
+    *("container", "command", "ports", "stdin", "tty", "follow", "previous", "tailLines", "run"),
+    *("sinceSeconds", "sinceTime", "limitBytes", "attempt", "timestamps", "path"),
+)
+HEADERS = (
+    *("Accept", "Accept-Encoding", "Content-Encoding", "User-Agent", "If-None-Match", "Range"),
+    *("Sec-WebSocket-Protocol", "X-Stream-Protocol-Version", "Expect", "Content-Type"),
+)
+ODD_HEADERS = ("\xff", "gzip", "a/b;q=1e999", "*", "", "v5.channel.k8s.io", "ü" * 100, "x" * 5_000)
 KINDS: tuple[tuple[str, str, str, bool], ...] = (
     ("v1", "configmaps", "ConfigMap", True),
     ("v1", "pods", "Pod", True),
@@ -217,6 +226,35 @@ class Requests:
                 body = dumped(self._delete_options()) if self._dice.random() < 0.7 else ""
                 return self._sent("DELETE", target, body, "application/json")
         return self._sent("GET", self._dice.choice((one, path)), "", "")
+
+    def at_the_door(self) -> tuple[str, str, bytes, dict[str, str]]:
+        """A request with all that HTTP adds: method, target, body and headers."""
+        call = self.draw()
+        path = call.path
+        if self._dice.random() < 0.5:
+            path = self._node_path()
+        target = quote(path.encode("utf-8", "replace"), safe="/%:") or "/"
+        words = [f"{name}={quote(value.encode('utf-8', 'replace'))}" for name, value in call.query]
+        words += [f"{self._dice.choice(STREAMED)}={quote(self._word())}" for _ in range(2)]
+        method = self._dice.choice(
+            (call.method, call.method, "GET", "POST", "HEAD", "OPTIONS", "FOO")
+        )
+        headers = {"Accept": call.accept, "Content-Type": call.content_type}
+        for name in self._dice.sample(HEADERS, 2):
+            headers[name] = self._dice.choice(ODD_HEADERS)
+        # Of a method that is none the rest isn't read, and a long body would break off.
+        body = b"" if method == "FOO" else call.body
+        # A watch would not end by itself.
+        return method, f"{target}?{'&'.join([*words, 'timeoutSeconds=1'])}", body, headers
+
+    def _node_path(self) -> str:
+        pod = self._dice.choice(
+            ("a", "a:80", "http:a:80", "https:a:", f"a:{self._values.digits()}", "a:²")
+        )
+        part = self._dice.choice(
+            ("log", "exec", "attach", "portforward", "proxy", "proxy/a/../b", "x")
+        )
+        return f"/api/v1/namespaces/default/pods/{pod}/{part}"
 
     def _sent(self, method: str, path: str, body: str, content_type: str) -> Call:
         query = [

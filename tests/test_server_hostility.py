@@ -40,6 +40,7 @@ CHUNKS = 20 if all_is_asked_for() else 3
 SEED = int(os.environ["JOBYARD_SEED"])
 SECONDS_MAX = 2.0
 PLAIN_EVERY = 100
+AT_THE_DOOR = 3_000 if all_is_asked_for() else 400
 
 
 @pytest.fixture
@@ -328,6 +329,25 @@ def test_the_answers_to_odd_requests_are_those_of_a_real_server(
     assert {what: status for what, (status, _) in answers.items()} == {
         what: code for what, (_, code) in ODD.items()
     }
+
+
+def test_every_random_request_at_the_door_has_an_answer(
+    embedded: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = Requests(SEED)
+    for call in requests.plain():
+        embedded.ask(call.method, call.path, call.body, JSON)
+    for _ in range(AT_THE_DOOR):
+        method, target, body, headers = requests.at_the_door()
+        with caplog.at_level(logging.ERROR):
+            status, said = embedded.ask(method, target, body, headers)
+        about = f"{method} {target[:300]} {headers} {body[:300]!r}"
+        assert not caplog.records, f"{caplog.text[-1500:]}\n{about}\nJOBYARD_SEED={SEED}"
+        # Some refusals of a real server are 500 too; its own faults have a reason.
+        is_refusal = b"Status" in said and b"InternalError" not in said
+        assert status != 500 or method == "HEAD" or is_refusal, (
+            f"{said[:300]!r}\n{about}\nJOBYARD_SEED={SEED}"
+        )
 
 
 def test_half_a_pair_becomes_what_stands_for_no_character(embedded: Door) -> None:

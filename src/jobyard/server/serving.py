@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import ssl
 from contextlib import aclosing
 from typing import Any, Final, Self
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from jobyard.server.http_messages import call_of, response
 from jobyard.server.kubelet import Kubelet
@@ -30,6 +32,18 @@ STOP_SECONDS: Final = 2.0
 KEEPALIVE_SECONDS: Final = 120.0
 LOOPBACK: Final = "127.0.0.1"
 _SCHEME: Final = "bearer "
+
+
+class _WellFormed(logging.Filter):
+    """Keeps what is no HTTP out of the log: anybody may send it, and who did is told."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        problem = record.exc_info[1] if record.exc_info else None
+        return not isinstance(problem, HttpProcessingError)
+
+
+_http_log: Final = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(_WellFormed())
 
 
 class Doorway(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +81,7 @@ class HttpServer:
             keepalive_timeout=KEEPALIVE_SECONDS,
             # A real server doesn't look at how a body says it is encoded.
             auto_decompress=False,
+            logger=_http_log,
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
