@@ -247,6 +247,43 @@ def test_a_job_that_has_ended_is_told_of_by_an_event_alone() -> None:
     assert (seen.statuses, len(seen.events)) == ([], 1)
 
 
+def test_a_job_that_cannot_be_read_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Told()
+
+    async def work() -> None:
+        troubles = Troubles(Notes(), seen.write, seen.perform)
+        before = msgspec.structs.replace(record(), job=None, problem="Expected `int`")
+        for _ in range(3):
+            assert await troubles.unreadable(before, JobStatus, NOW)
+            found = seen.statuses[-1]
+            assert isinstance(found, JobStatus)
+            before = msgspec.structs.replace(before, bare_status=found)
+
+    with caplog.at_level(logging.ERROR):
+        run(work())
+    (status,) = seen.statuses
+    assert isinstance(status, JobStatus)
+    message = "Nothing can be decided about this job: it can't be read: Expected `int`"
+    assert status.conditions[0].message == message
+    assert (len(seen.events), len(caplog.records)) == (1, 1)
+
+
+def test_a_job_that_goes_is_left_alone() -> None:
+    seen = Told()
+
+    async def work() -> None:
+        going = record()
+        metadata = msgspec.structs.replace(
+            going.metadata, deletion_timestamp="2026-01-01T00:00:00Z"
+        )
+        going = msgspec.structs.replace(going, metadata=metadata)
+        troubles = Troubles(Notes(), seen.write, seen.perform)
+        await troubles.raised(going, KeyError("a"), JobStatus, NOW)
+
+    run(work())
+    assert (seen.statuses, seen.events) == ([], [])
+
+
 def test_a_status_that_is_refused_is_told_once() -> None:
     seen = Told()
 
