@@ -10,6 +10,8 @@ import copy
 import random
 from typing import Any
 
+from hostility import Hostility
+
 # Not touched: they choose the URL of the request, so no API server ever validates them.
 FIXED = {("apiVersion",), ("kind",), ("metadata", "namespace")}
 FOREIGN: tuple[Any, ...] = (
@@ -56,6 +58,7 @@ class Mutator:
 
     def __init__(self, manifests: list[dict[str, Any]], seed: int) -> None:
         self._random = random.Random(seed)
+        self._hostility = Hostility(self._random)
         self._manifests = manifests
         # Values by the name of their field, to put what fits in one place into another.
         self._by_name: dict[str, list[Any]] = {}
@@ -96,7 +99,7 @@ class Mutator:
         parent, last = at(manifest, path[:-1]), path[-1]
         change = self._random.choice(
             (self._drop, self._replace, self._replace, self._tweak, self._tweak, self._swap,
-             self._repeat, self._rename, self._add)
+             self._repeat, self._rename, self._add, self._harm)
         )  # fmt: skip
         change(parent, last)
 
@@ -105,6 +108,11 @@ class Mutator:
 
     def _replace(self, parent: Any, last: Any) -> None:
         parent[last] = copy.deepcopy(self._random.choice(FOREIGN))
+
+    def _harm(self, parent: Any, last: Any) -> None:
+        # Half of a pair is no character: Go makes of it what stands for none.
+        text = self._hostility.text().encode("utf-16-le", "surrogatepass")
+        parent[last] = text.decode("utf-16-le", "replace")
 
     def _swap(self, parent: Any, last: Any) -> None:
         names = self._by_name.get(last) if isinstance(last, str) else None

@@ -398,13 +398,15 @@ async def put(sender: Sender, namespace: str, name: str, **more: Any) -> None:
 
 @asynccontextmanager
 async def following(
-    sender: Sender, watched: Watched, backoff: Backoff = QUICK, **more: Any
+    sender: Sender,
+    watched: Watched,
+    backoff: Backoff = QUICK,
+    decode: Callable[[bytes], str] = name_of,
+    **more: Any,
 ) -> AsyncIterator[Recorder]:
     recorder = Recorder()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(
-            follow(sender, watched, name_of, recorder, backoff=backoff, **more)
-        )
+        task = group.create_task(follow(sender, watched, decode, recorder, backoff=backoff, **more))
         yield recorder
         task.cancel()
 

@@ -215,6 +215,61 @@ def test_one_pod_that_nobody_understands_keeps_none_of_the_others(
     play(story)
 
 
+@pytest.mark.parametrize("devices", ["9" * 4_400, "²", "-1", "0x1", f"1,{'9' * 20},0"])
+def test_devices_that_are_none_keep_nobody_from_a_place(devices: str) -> None:
+    async def story() -> None:
+        async with scheduled() as yard:
+            about = {"name": "odd", "annotations": {DEVICES: devices}}
+            box = {"name": "main", "image": "none"}
+            odd = {"apiVersion": "v1", "kind": "Pod", "metadata": about}
+            await yard.ask(create(PODS, "default", {**odd, "spec": {"containers": [box]}}))
+            await yard.bound("odd")
+            await yard.pod("plain")
+            await yard.bound("plain")
+
+    play(story)
+
+
+def test_a_pod_that_cannot_be_read_is_told_so_and_the_others_are_placed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A server that says of a pod what none does: it has no uid."""
+    odd = {"metadata": {"name": "odd", "namespace": "default", "resourceVersion": "1"}, "spec": {}}
+    told: list[dict[str, Any]] = []
+    lists: list[str] = []
+
+    def strange(request: Request) -> Answer | None:
+        if request.method == "POST" and request.path.endswith("/events"):
+            told.append(msgspec.json.decode(request.body or b""))
+        if request.method == "GET" and request.path == PODS.path and not lists:
+            lists.append(request.path)
+            page = {"metadata": {"resourceVersion": "1"}, "items": [odd]}
+            return Answer(200, msgspec.json.encode(page))
+        return None
+
+    async def story() -> None:
+        async with LiveServer(open_server(None)) as live:
+            sender = Faulty(InProcess(live))
+            sender.refuses = strange
+            yard = Yard(live, sender)
+            machine = msgspec.structs.replace(MACHINE, is_relaxed=True)
+            running = asyncio.create_task(Scheduler(sender, machine, backoff=SOON).run())
+            try:
+                await yard.pod("plain")
+                await yard.bound("plain")
+            finally:
+                assert not running.done(), running
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
+
+    play(story)
+    assert caplog.text.count("Pod default/odd can't be read: ") == 1
+    (event,) = [each for each in told if each["involvedObject"]["name"] == "odd"]
+    assert event["reason"] == "FailedScheduling"
+    assert "missing required field `uid`" in event["message"]
+
+
 def test_whatever_goes_wrong_the_next_pod_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = [RuntimeError("once"), RuntimeError("twice")]
 

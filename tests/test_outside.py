@@ -22,7 +22,7 @@ from jobyard.node.ordering.surroundings import Found
 from jobyard.node.ordering.way_out import with_way_out
 from jobyard.node.runtime import RuntimeFailedError
 from jobyard.run.engine import NETWORK
-from jobyard.run.outside import Outside, is_own
+from jobyard.run.outside import Outside, _in_hosts_files, is_own
 from jobyard.run.proxy import Proxy, RefusedError, asked_for
 from jobyard.run.upstream import Upstream
 
@@ -130,6 +130,9 @@ def test_what_is_asked_for(head: str, address: tuple[str, int], first: str) -> N
     [
         "CONNECT example.org HTTP/1.1\r\n\r\n",
         "CONNECT example.org:0 HTTP/1.1\r\n\r\n",
+        f"CONNECT example.org:{'9' * 5_000} HTTP/1.1\r\n\r\n",
+        "CONNECT example.org:65536 HTTP/1.1\r\n\r\n",
+        f"GET http://a.example:{'9' * 5_000}/ HTTP/1.1\r\n\r\n",
         "GET /path HTTP/1.1\r\n\r\n",
         "GET ftp://a.example/ HTTP/1.1\r\n\r\n",
         "GET http://a.example:nought/ HTTP/1.1\r\n\r\n",
@@ -157,6 +160,11 @@ def test_what_makes_no_sense_is_refused(head: str) -> None:
 )
 def test_loopback_is_known_however_it_is_written(address: str, expected: bool) -> None:
     assert is_own(address) is expected
+
+
+def test_a_hosts_file_may_say_anything(tmp_path: Path) -> None:
+    (tmp_path / "n").write_text("foo web\n999.1.1.1 web\n10.0.0.5 web\n10.0.0.9 me\n\n# x\n")
+    assert _in_hosts_files(tmp_path, "10.0.0.9", "web") == "10.0.0.5"
 
 
 def test_the_machines_own_proxy_is_used_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from jobyard.controller.reconciling import Next, Passed, Reconciler
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.world import CHILD_KINDS, JOB_KINDS, World
 from simulation.server import Event, Server
+from simulation.violation import ViolationError
 
 _PLURALS = {
     "Service": "services",
@@ -201,6 +202,9 @@ class Controller:
 
     def _over(self, key: JobKey, passed: Passed) -> None:
         del self.busy[key]
+        if passed.problem:
+            # The job says so; here nothing is so odd that the program may not understand it.
+            raise ViolationError("exception", f"{key}: {passed.problem}")
         if passed.next is Next.RETRY:
             count = self.failures[key] = self.failures.get(key, 0) + 1
             self._plan(

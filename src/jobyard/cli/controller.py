@@ -21,6 +21,7 @@ from jobyard.controller.metrics import Metrics
 from jobyard.controller.running import Controller, Options
 from jobyard.controller.serving import Serving, ServingError
 from jobyard.controller.world import World
+from jobyard.numerals import PORT_MAX, whole_number
 
 STOP_SECONDS = 10.0
 _log = logging.getLogger(__name__)
@@ -28,9 +29,10 @@ _log = logging.getLogger(__name__)
 
 def _host_and_port(_c: click.Context, _p: click.Parameter, value: str) -> tuple[str, int]:
     host, _, port = value.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
+    number = whole_number(port, PORT_MAX)
+    if number is None:
         raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 0.0.0.0:8080")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104
+    return host.strip("[]") or "0.0.0.0", number  # noqa: S104
 
 
 def _lease_name(_c: click.Context, _p: click.Parameter, value: str | None) -> LeaseName | None:

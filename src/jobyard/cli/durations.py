@@ -7,7 +7,12 @@ from typing import Any, Final
 
 import click
 
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(d|h|ms|m|s)")
+from jobyard.numerals import decimal_number
+
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(d|h|ms|m|s)")
+_PLAIN: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
+# A hundred years; a clock that counts them in nanoseconds is not at its end.
+_SECONDS_MAX: Final = 100 * 365 * 86400.0
 _SECONDS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -22,8 +27,9 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         text = str(value).strip()
-        if re.fullmatch(r"\d+(\.\d+)?", text):
-            return float(text)
-        if not text or _PART.sub("", text):
+        spelled = f"{text}s" if _PLAIN.fullmatch(text) else text
+        parts = _PART.findall(spelled)
+        seconds = sum((decimal_number(number) or 0.0) * _SECONDS[unit] for number, unit in parts)
+        if not parts or _PART.sub("", spelled) or seconds > _SECONDS_MAX:
             self.fail(f"{text!r} is not a span of time, such as 90, 30s, 10m or 1h30m", param, ctx)
-        return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+        return seconds

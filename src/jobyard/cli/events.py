@@ -18,6 +18,7 @@ from jobyard.cli.live.widths import one_line
 from jobyard.cli.target import Target, target_options
 from jobyard.client.request import EVENTS, PODS, listing
 from jobyard.client.sender import Sender
+from jobyard.numerals import UINT64_MAX, whole_number
 
 Event = dict[str, Any]
 
@@ -108,7 +109,7 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 def _order(event: Event) -> tuple[str, int, str]:
     moment = _moment(event)
     version = str((event.get("metadata") or {}).get("resourceVersion"))
-    return moment[: len("2024-01-01T00:00:00")], int(version) if version.isdecimal() else 0, moment
+    return moment[: len("2024-01-01T00:00:00")], whole_number(version, UINT64_MAX) or 0, moment
 
 
 def event_lines(events: list[Event]) -> list[str]:
@@ -117,7 +118,7 @@ def event_lines(events: list[Event]) -> list[str]:
     for event in events:
         about = event.get("involvedObject") or {}
         age = (now - datetime.fromisoformat(_moment(event))).total_seconds()
-        count = int(event.get("count") or 1)
+        count: int = event.get("count") or 1
         rows.append(
             [
                 f"{duration(max(age, 0))} ago" + (f" (x{count})" if count > 1 else ""),

@@ -15,7 +15,7 @@ from jobyard.manifest.fields import Field, fields_of, type_name
 from jobyard.schema.node import Node
 from jobyard.schema.wording import suggestion
 
-_INDEX: Final = re.compile(r"\[(\d+|\*)?\]$")
+_INDEX: Final = re.compile(r"\[([0-9]+|\*)?\]$")
 
 
 @click.command("explain")

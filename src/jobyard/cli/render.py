@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from jobyard.cli.file_names import FileName
 from jobyard.cli.printing import print_objects
 from jobyard.cli.sources import read_sources
-from jobyard.manifest.checking import Checked, checked
+from jobyard.manifest.checking import Checked, checked, not_understood
 from jobyard.plan.description import Description
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_name
@@ -42,7 +43,14 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
             continue
         if defaults:
             objects.append(result.value)
-        objects += children(description)
+        try:
+            objects += children(description)
+        except MemoryError:
+            raise
+        except Exception as problem:
+            told = msgspec.structs.replace(result, findings=(not_understood(problem),))
+            _tell_errors([told])
+            ctx.exit(1)
         click.echo(_pods_line(result, description), err=True)
     if objects:
         print_objects(objects, output)

@@ -8,19 +8,22 @@ from typing import Any
 import click
 import yaml
 
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+from jobyard.numerals import INT32_MAX, whole_number
+
+_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
 def assignment(text: str) -> tuple[tuple[str | int, ...], Any]:
     """`spec.replicaSpecs[0].replicas=2` as path and value; the value is read as YAML is."""
     path, separator, value = text.partition("=")
-    steps = [name or int(index) for name, index in _STEP.findall(path)]
-    if not separator or not steps or _STEP.sub("", path).strip("."):
+    found = [name or whole_number(index, INT32_MAX) for name, index in _STEP.findall(path)]
+    steps = tuple(step for step in found if step is not None)
+    if not separator or not steps or len(steps) < len(found) or _STEP.sub("", path).strip("."):
         raise click.BadParameter(
             f"{text!r} is not PATH=VALUE, such as spec.replicaSpecs[0].replicas=2"
         )
     try:
-        return tuple(steps), yaml.safe_load(value)
+        return steps, yaml.safe_load(value)
     except yaml.YAMLError:
         raise click.BadParameter(f"{text!r}: {value!r} can't be read as YAML") from None
 

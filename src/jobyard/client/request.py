@@ -246,7 +246,7 @@ def problem_of(code: int, body: bytes) -> Problem:
     """Read a Status object; of anything else, such as a proxy's page, the beginning is quoted."""
     try:
         status = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         status = _Status()
     if status.kind != "Status":
         text = " ".join(body[: EXCERPT_LENGTH_MAX * 4].decode(errors="replace").split())

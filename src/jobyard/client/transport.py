@@ -24,6 +24,7 @@ from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.login import Login, Ticket
 from jobyard.client.request import JSON_TYPE, Answer, Request, problem_of
 from jobyard.client.sockets import Sockets
+from jobyard.numerals import whole_number
 
 # Verb, status (0: no answer) and seconds until the answer, or until a stream began.
 Observe = Callable[[str, int, float], None]
@@ -34,9 +35,12 @@ CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
 # Bookmarks come about once a minute, so a longer silence is a connection that is dead.
 STREAM_SILENCE_SECONDS: Final = 150.0
-# One line of a watch is one object, and those go up to etcd's 1.5 MiB.
-LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+# One line of a watch is one object, and those go up to etcd's 1.5 MiB. A server writes `<` as
+# six characters, so that a config map of nothing else is as many times as long here.
+LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 UNAUTHORIZED: Final = 401
+# Who is told to come back later than in some days has been told nothing.
+_RETRY_AFTER_SECONDS_MAX: Final = 999_999
 
 
 class Transport:
@@ -206,7 +210,7 @@ async def _split(
 def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
     # Kubernetes says seconds; the other form, a date, would need clocks that agree.
     text = response.headers.get("Retry-After", "").strip()
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return whole_number(text, _RETRY_AFTER_SECONDS_MAX)
 
 
 @contextmanager

@@ -3,13 +3,16 @@
 Whoever needs a cache runs `follow` in a task group and gives it a sink. Decides when to list
 (at the start, and when the server no longer knows our place), where to resume, and how long to
 wait after a failure. Objects pass through as raw JSON to the caller's `decode`; of each only
-the resourceVersion is read here. It ends by cancellation, or by what `decode` or the sink
-raises: those are errors of the program.
+the resourceVersion is read here. An object that can't be decoded, whatever the reason, is left
+out and reported. It ends by cancellation, or by what the sink raises: that is an error of the
+program.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from enum import StrEnum
@@ -18,9 +21,11 @@ from typing import Final, Generic, NoReturn, Protocol, TypeVar
 import msgspec
 
 from jobyard.client.backoff import PATIENCE, Backoff
+from jobyard.client.deep_json import decoded_flat
 from jobyard.client.errors import ClientError, GarbledError, RefusedError
 from jobyard.client.request import Problem, Resource, listing, problem_of, watching
 from jobyard.client.sender import Sender
+from jobyard.client.unreadable import Told, Unreadable, unreadable
 
 PAGE_LIMIT: Final = 500
 # The server ends a watch after this and up to as much again, as the dice say.
@@ -38,6 +43,8 @@ T_contra = TypeVar("T_contra", contravariant=True)
 Decode = Callable[[bytes], T]
 # Told of each failure and how many there were in a row, for logs and metrics.
 Notice = Callable[[ClientError, int], None]
+# Told of each version of an object that is left out, once.
+Report = Callable[[Unreadable], None]
 
 
 class Sink(Protocol[T_contra]):
@@ -107,6 +114,11 @@ class _Object(msgspec.Struct, frozen=True):
 _event_decoder: Final = msgspec.json.Decoder(_Event)
 _page_decoder: Final = msgspec.json.Decoder(_Page)
 _object_decoder: Final = msgspec.json.Decoder(_Object)
+_log = logging.getLogger(__name__)
+
+
+def _warn(left_out: Unreadable) -> None:
+    _log.warning("%s", left_out)
 
 
 async def follow(
@@ -117,6 +129,7 @@ async def follow(
     *,
     backoff: Backoff = PATIENCE,
     notice: Notice | None = None,
+    report: Report = _warn,
 ) -> NoReturn:
     """Keep `sink` up to date until cancelled.
 
@@ -124,8 +137,10 @@ async def follow(
     2. Then `changed` and `removed`, in the server's order; none is left out, and after a
        broken connection none comes twice.
     3. Items of a list of Kubernetes' own kinds carry neither apiVersion nor kind.
+    4. What `decode` raises costs the one object: the sink isn't told of that version. One that is
+       gone is told by a new list.
     """
-    follower = _Follower(sender, watched, decode, sink, backoff)
+    follower = _Follower(sender, watched, _Reader(watched.resource, decode, report), sink, backoff)
     failures = 0
     while True:
         started = asyncio.get_running_loop().time()
@@ -151,6 +166,32 @@ async def follow(
         await backoff.after(failures, asked_seconds)
 
 
+class _Reader(Generic[T]):
+    """The caller's `decode`, for objects that may be anything."""
+
+    def __init__(self, resource: Resource, decode: Decode[T], report: Report) -> None:
+        self._resource = resource
+        self._decode = decode
+        self._report = report
+        self._told = Told()
+
+    def read(self, text: bytes) -> T | None:
+        """The object; None for one that can't be read, which is reported."""
+        try:
+            return decoded_flat(self._decode, text)
+        except MemoryError:
+            raise
+        except Exception as problem:
+            # Whatever it is, it must not keep us from all the others.
+            self.leave_out(text, problem)
+            return None
+
+    def leave_out(self, text: bytes, problem: Exception) -> None:
+        found = unreadable(self._resource, text, problem)
+        if self._told.is_new(found):
+            self._report(found)
+
+
 class _Follower(Generic[T]):
     """The place we have reached, and the two ways to get further."""
 
@@ -158,13 +199,13 @@ class _Follower(Generic[T]):
         self,
         sender: Sender,
         watched: Watched,
-        decode: Decode[T],
+        reader: _Reader[T],
         sink: Sink[T],
         backoff: Backoff,
     ) -> None:
         self._sender = sender
         self._watched = watched
-        self._decode = decode
+        self._reader = reader
         self._sink = sink
         self._dice = backoff.dice
         # None: we have to list.
@@ -210,10 +251,11 @@ class _Follower(Generic[T]):
             if not answer.is_ok:
                 raise RefusedError(str(request), answer.problem, answer.retry_after_seconds)
             try:
-                page = _page_decoder.decode(answer.body)
+                page = decoded_flat(_page_decoder.decode, answer.body)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise GarbledError(str(request)) from error
-            items.extend(self._decode(bytes(raw)) for raw in page.items or ())
+            found = (self._reader.read(bytes(raw)) for raw in page.items or ())
+            items.extend(item for item in found if item is not None)
             token = page.metadata.continue_
             if not token:
                 break
@@ -231,29 +273,44 @@ class _Follower(Generic[T]):
             label_selector=self._watched.label_selector,
             field_selector=self._watched.field_selector,
             resource_version=version,
-            timeout_seconds=seconds + int(seconds * self._dice()),
+            timeout_seconds=seconds + math.trunc(seconds * self._dice()),
         )
         async with aclosing(self._sender.lines(request)) as lines:
             async for line in lines:
                 try:
-                    event = _event_decoder.decode(line)
-                    if event.type == EventType.ERROR:
-                        raise RefusedError(str(request), problem_of(500, bytes(event.object)))
-                    seen = _object_decoder.decode(event.object).metadata.resource_version
+                    event = decoded_flat(_event_decoder.decode, line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise GarbledError(str(request)) from error
-                self._tell(event, seen)
+                if event.type == EventType.ERROR:
+                    raise RefusedError(str(request), problem_of(500, bytes(event.object)))
+                try:
+                    seen = decoded_flat(_object_decoder.decode, bytes(event.object))
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    # Our place is still the one before it; the next object moves it on.
+                    self._reader.leave_out(bytes(event.object), error)
+                    continue
+                if not self._tell(event, seen.metadata.resource_version):
+                    self._version = None
+                    return
                 # Only now: what the sink hasn't taken would be lost by resuming after it.
-                self._version, self._refusals = seen, 0
+                self._version, self._refusals = seen.metadata.resource_version, 0
 
-    def _tell(self, event: _Event, version: str) -> None:
+    def _tell(self, event: _Event, version: str) -> bool:
+        """Whether the sink knows now what there is, but for what can't be read."""
         match event.type:
             case EventType.ADDED | EventType.MODIFIED:
-                self._sink.changed(self._decode(bytes(event.object)))
+                changed = self._reader.read(bytes(event.object))
+                if changed is not None:
+                    self._sink.changed(changed)
             case EventType.DELETED:
-                self._sink.removed(self._decode(bytes(event.object)))
+                removed = self._reader.read(bytes(event.object))
+                if removed is None:
+                    # It may be known from when it could be read: a list says what is left.
+                    return False
+                self._sink.removed(removed)
             case EventType.BOOKMARK:
                 self._sink.reached(version)
             case _:
                 # A type of a later Kubernetes: its object has a version like all the others.
                 pass
+        return True

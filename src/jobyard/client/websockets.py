@@ -22,6 +22,7 @@ from jobyard.client.login import Login, Ticket
 from jobyard.client.request import PODS, Cause, Problem, problem_of
 from jobyard.client.sockets import Sockets
 from jobyard.client.transport import CONNECT_SECONDS, UNAUTHORIZED, USER_AGENT
+from jobyard.numerals import INT32_MAX, whole_number
 
 V5: Final = "v5.channel.k8s.io"
 V4: Final = "v4.channel.k8s.io"
@@ -137,8 +138,9 @@ class RemoteProcess:
         if outcome.status == "Success":
             return 0
         for cause in outcome.details.causes:
-            if cause.reason == "ExitCode" and cause.message.isdecimal():
-                return int(cause.message)
+            code = whole_number(cause.message, INT32_MAX) if cause.reason == "ExitCode" else None
+            if code is not None:
+                return code
         problem = Problem(outcome.code or 500, outcome.reason, outcome.message)
         raise RefusedError(self._what, problem)
 

@@ -144,7 +144,7 @@ class Metrics:
 
     def leading(self, is_leading: bool) -> None:
         """This process leads from now on, or no longer does."""
-        self._leader.set(int(is_leading))
+        self._leader.set(1 if is_leading else 0)
 
     def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""

@@ -46,6 +46,10 @@ class Note:
         self.unsure_of = ""
         self.lost_nodes: frozenset[str] = frozenset()
         self.job_url = ""
+        # What was told last of why nothing can be decided; empty when something can.
+        self.problem = ""
+        # Why the API server refused the last status; empty when it took it.
+        self.refusal = ""
 
     def clear_obstacles(self, present: Set[ChildKey]) -> None:
         for key in self.obstacles.keys() & present:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,25 +45,31 @@ def with_keys(manifest: JSON, make_keys: MakeKeys) -> JSON:
 
 
 def event_object(record: JobRecord, event: Event, now: float) -> dict[str, Any]:
-    """An event about the job; the same words in the same second are the same event."""
-    words = f"{record.uid}/{event.reason}/{event.message}/{int(now)}"
+    """An event about the job."""
+    about = {
+        "apiVersion": record.kind.api_version,
+        "kind": record.kind.name,
+        "namespace": record.namespace,
+        "name": record.name,
+        "uid": record.uid,
+        "resourceVersion": record.version,
+    }
+    return event_about(about, event, now)
+
+
+def event_about(about: Mapping[str, str], event: Event, now: float) -> dict[str, Any]:
+    """An event about any object; the same words in the same second are the same event."""
+    words = f"{about['uid']}/{event.reason}/{event.message}/{math.trunc(now)}"
     digest = hashlib.sha256(words.encode()).hexdigest()[:_HASH_LENGTH]
     moment = text_of(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{record.name[:_NAME_LENGTH_MAX]}.{digest}",
-            "namespace": record.namespace,
+            "name": f"{about['name'][:_NAME_LENGTH_MAX]}.{digest}",
+            "namespace": about["namespace"],
         },
-        "involvedObject": {
-            "apiVersion": record.kind.api_version,
-            "kind": record.kind.name,
-            "namespace": record.namespace,
-            "name": record.name,
-            "uid": record.uid,
-            "resourceVersion": record.version,
-        },
+        "involvedObject": dict(about),
         "reason": event.reason,
         "message": event.message[:_MESSAGE_LENGTH_MAX],
         "type": event.type.value,

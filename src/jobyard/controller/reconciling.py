@@ -34,6 +34,7 @@ from jobyard.controller.creating import Creating, Outcome
 from jobyard.controller.notes import Note, Notes
 from jobyard.controller.objects import MakeKeys, event_object, status_patch, with_keys
 from jobyard.controller.records import JobKey, JobRecord, status_type
+from jobyard.controller.troubles import Troubles
 from jobyard.controller.world import JOB_KINDS, World
 from jobyard.plan.beam.job_page import page_url, question
 from jobyard.plan.deciding import decide
@@ -73,6 +74,7 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
     # Seconds from its creation until all of it ran, when that has just come.
     started_after: float | None = None
     has_written: bool = False
+    # Why nothing could be decided; the job says so itself.
     problem: str = ""
 
 
@@ -93,6 +95,7 @@ class Reconciler:
         self._now = now
         self._make_keys = make_keys
         self._types = {kind.name: status_type(kind) for kind in JOB_KINDS}
+        self._troubles = Troubles(notes, self._write_status, perform)
 
     async def reconcile(self, key: JobKey) -> Passed:
         record = self._world.job(key)
@@ -100,8 +103,22 @@ class Reconciler:
             self._world.forget(key)
             self._notes.forget(key)
             return Passed(next=Next.GONE)
+        type_ = self._types[record.kind.name]
         if record.job is None:
-            return Passed(next=Next.WAIT, problem=record.problem)
+            is_told = await self._troubles.unreadable(record, type_, self._now())
+            return Passed(next=Next.WAIT if is_told else Next.RETRY, problem=record.problem)
+        try:
+            passed = await self._pass(record)
+        except MemoryError:
+            raise
+        except Exception as problem:
+            # The top of a pass: this job says so, and is tried again; the others go on.
+            text = await self._troubles.raised(record, problem, type_, self._now())
+            return Passed(next=Next.RETRY, problem=text)
+        self._notes.of(record).problem = ""
+        return passed
+
+    async def _pass(self, record: JobRecord) -> Passed:
         note = self._notes.of(record)
         is_known = await self._find_secrets(record, note)
         creating = Creating(record, note, self._world, self._perform)
@@ -197,6 +214,7 @@ class Reconciler:
         if outcome is None or outcome.status >= _SERVER_ERROR:
             note.unsure_of = record.version
             return False
+        await self._troubles.answered(record, outcome, self._now())
         if not outcome.is_ok:
             return False
         note.unsure_of = ""

@@ -2,12 +2,14 @@
 
 Objects come as raw JSON and are decoded once per version. A job that can't be read as its
 kind (an object from before a change of its CRD) is kept with the reason, so that it neither
-stops the controller nor is silently passed over.
+stops the controller nor is silently passed over; a pod likewise. What raises here is an object
+whose metadata can't be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, get_args
 
@@ -16,10 +18,12 @@ import msgspec
 from jobyard.api.kinds import Kind
 from jobyard.api.status import Phase
 from jobyard.api.value import ObjectMeta, Value
+from jobyard.client.deep_json import decoded_flat
+from jobyard.client.unreadable import said
 from jobyard.plan.decision import Child
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import DIGEST
-from jobyard.plan.pod_facts import Meta, Pod, PodObject, facts_of, owner_of
+from jobyard.plan.pod_facts import Meta, Pod, PodObject, facts_of, owner_of, unreadable_pod
 
 # What TaskSets and BeamJobs call a job that has not started.
 _NOT_STARTED = ("Waiting", "Initializing")
@@ -43,6 +47,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     metadata: ObjectMeta
     job: Any = None
     problem: str = ""
+    # The status of a job that can't be read, if that alone can.
+    bare_status: Value | None = None
 
     @property
     def key(self) -> JobKey:
@@ -79,7 +85,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> Value | None:
-        status: Value | None = self.job.status if self.job is not None else None
+        status: Value | None = self.job.status if self.job is not None else self.bare_status
         return status
 
     @property
@@ -113,6 +119,7 @@ class _Bare(msgspec.Struct, frozen=True):
 
 class _BareJob(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
+    status: msgspec.Raw = msgspec.Raw()
 
 
 _bare_decoder = msgspec.json.Decoder(_Bare)
@@ -128,22 +135,37 @@ def job_decoder(kind: Kind) -> Callable[[bytes], JobRecord]:
 
     def decode(raw: bytes) -> JobRecord:
         try:
-            job = decoder().decode(raw)
-        except msgspec.ValidationError as error:
-            metadata = _bare_job_decoder.decode(raw).metadata
-            return JobRecord(kind=kind, metadata=metadata, problem=str(error))
+            job = decoded_flat(decoder().decode, raw)
+        except MemoryError:
+            raise
+        except Exception as problem:
+            return _unreadable_job(kind, raw, problem)
         return JobRecord(kind=kind, metadata=job.metadata, job=job)
 
     return decode
 
 
+def _unreadable_job(kind: Kind, raw: bytes, problem: Exception) -> JobRecord:
+    bare = decoded_flat(_bare_job_decoder.decode, raw)
+    status: Value | None = None
+    if bytes(bare.status):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            status = msgspec.json.decode(bytes(bare.status), type=status_type(kind))
+    return JobRecord(kind=kind, metadata=bare.metadata, problem=said(problem), bare_status=status)
+
+
 def pod_of(raw: bytes) -> Pod:
-    return facts_of(_pod_decoder.decode(raw))
+    try:
+        return facts_of(decoded_flat(_pod_decoder.decode, raw))
+    except MemoryError:
+        raise
+    except Exception as problem:
+        return unreadable_pod(meta_of(raw), said(problem))
 
 
 def child_decoder(kind: str) -> Callable[[bytes], ChildRecord]:
     def decode(raw: bytes) -> ChildRecord:
-        meta = _bare_decoder.decode(raw).metadata
+        meta = meta_of(raw)
         child = Child(
             kind=kind,
             name=meta.name,
@@ -162,7 +184,7 @@ def child_decoder(kind: str) -> Callable[[bytes], ChildRecord]:
 
 
 def meta_of(raw: bytes) -> Meta:
-    return _bare_decoder.decode(raw).metadata
+    return decoded_flat(_bare_decoder.decode, raw).metadata
 
 
 @cache

@@ -31,6 +31,7 @@ from jobyard.controller.performing import Performer
 from jobyard.controller.queue import ClosedError, WorkQueue
 from jobyard.controller.reconciling import Next, Passed, Reconciler
 from jobyard.controller.records import JobKey
+from jobyard.controller.reports import Reports
 from jobyard.controller.shelf import Shelf, T
 from jobyard.controller.ssh_keys import fresh_keys
 from jobyard.controller.world import JOB_KINDS, World
@@ -66,11 +67,11 @@ class Controller:
         self._metrics = metrics
         loop = asyncio.get_running_loop()
         self._queue = WorkQueue[JobKey](loop.time, metrics.waited)
-        self._world = World(self._queue.wake)
+        perform = Performer(sender)
+        self._reports = Reports(perform, time.time)
+        self._world = World(self._queue.wake, self._reports.tell)
         self._notes = Notes(has_gang_scheduler=options.has_gang_scheduler)
-        self._reconciler = Reconciler(
-            self._world, self._notes, Performer(sender), time.time, fresh_keys
-        )
+        self._reconciler = Reconciler(self._world, self._notes, perform, time.time, fresh_keys)
         self._listed = asyncio.Event()
 
     @property
@@ -84,11 +85,12 @@ class Controller:
     async def run(self) -> None:
         """Until `stop`, or until cancelled."""
         async with asyncio.TaskGroup() as group:
-            watches = [group.create_task(watch) for watch in self._watches()]
+            beside = [group.create_task(watch) for watch in self._watches()]
+            beside.append(group.create_task(self._reports.run()))
             await self._when_synced()
             _log.info("caches are synced: %d jobs", sum(1 for _ in self._world.all_jobs()))
             await self._work_together()
-            for task in watches:
+            for task in beside:
                 task.cancel()
 
     def stop(self) -> None:
@@ -124,7 +126,7 @@ class Controller:
             _log.warning("watching %s (failure %d): %s", watched.resource.plural, failures, error)
 
         sink = _Announced(shelf, self._listed.set)
-        await follow(self._sender, watched, decode, sink, notice=tell)
+        await follow(self._sender, watched, decode, sink, notice=tell, report=self._reports.tell)
 
     async def _work_together(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -152,7 +154,7 @@ class Controller:
 
     def _settle(self, key: JobKey, passed: Passed) -> None:
         if passed.problem:
-            _log.error("%s can't be read: %s", key, passed.problem)
+            self._metrics.failed(key.kind)
         self._metrics.created_pods(key.kind, passed.pods_created)
         self._metrics.restarted(key.kind, passed.restarts)
         if passed.started_after is not None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from jobyard.numerals import UINT64_MAX, whole_number
+
 ObjectKey = tuple[str, str]
 
 
@@ -35,7 +37,7 @@ T = TypeVar("T", bound=Shelved)
 
 def number(version: str) -> int:
     """Versions of one resource can be compared as numbers."""
-    return int(version or "0")
+    return whole_number(version, UINT64_MAX) or 0
 
 
 def key_of(obj: Shelved) -> ObjectKey:

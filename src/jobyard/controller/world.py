@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from jobyard.api.kinds import KINDS, Kind
+from jobyard.client.request import PODS
+from jobyard.client.unreadable import Unreadable
 from jobyard.controller.notes import Notes
 from jobyard.controller.records import (
     ChildRecord,
@@ -27,15 +29,23 @@ JOB_KINDS: tuple[Kind, ...] = tuple(kind for kind in KINDS if has_replicas(kind)
 CHILD_KINDS = ("Service", "ConfigMap", "PodGroup")
 
 
-class World:
-    """The shelves, and the view of one job."""
+Report = Callable[[Unreadable, JobRecord | None], None]
 
-    def __init__(self, wake: Callable[[JobKey], None]) -> None:
+
+def _unreported(found: Unreadable, job: JobRecord | None) -> None:
+    """Where nobody wants to know."""
+
+
+class World:
+    """The shelves, and the view of one job. `report` hears of pods that can't be read."""
+
+    def __init__(self, wake: Callable[[JobKey], None], report: Report = _unreported) -> None:
         self._wake = wake
+        self._report = report
         self._keys: dict[str, JobKey] = {}
         self._uids: dict[JobKey, str] = {}
         self.jobs = {kind.name: Shelf[JobRecord](self._job_changed) for kind in JOB_KINDS}
-        self.pods = Shelf[Pod](self._owned_changed)
+        self.pods = Shelf[Pod](self._pod_changed)
         self.children = {kind: Shelf[ChildRecord](self._owned_changed) for kind in CHILD_KINDS}
         self.decode_job = {kind.name: job_decoder(kind) for kind in JOB_KINDS}
         self.decode_child = {kind: child_decoder(kind) for kind in (*CHILD_KINDS, "Secret")}
@@ -106,11 +116,28 @@ class World:
         if key is not None:
             self._wake(key)
 
+    def _pod_changed(self, pod: Pod) -> None:
+        if pod.problem:
+            key = self._keys.get(pod.job_uid)
+            self._report(_unreadable(pod), self.job(key) if key is not None else None)
+        self._owned_changed(pod)
+
     def forget(self, key: JobKey) -> None:
         """A job that is gone."""
         uid = self._uids.pop(key, None)
         if uid is not None:
             self._keys.pop(uid, None)
+
+
+def _unreadable(pod: Pod) -> Unreadable:
+    return Unreadable(
+        resource=PODS,
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        version=pod.version,
+        problem=pod.problem,
+    )
 
 
 def _secrets(known: dict[str, Child]) -> dict[ChildKey, Child]:

@@ -26,6 +26,8 @@ from jobyard.schema.objectmeta import object_meta
 from jobyard.schema.validation import type_of
 from jobyard.schema.wording import noun, suggestion
 
+_PROBLEM_LENGTH_MAX = 300
+
 
 class Checked(msgspec.Struct, frozen=True):
     """What is known of one document. `kind` is None for documents that aren't ours."""
@@ -114,6 +116,23 @@ def _checked_as(
 
 
 def _beyond_admission(kind: Kind, value: dict[str, Any]) -> list[Finding]:
+    try:
+        return _advised(kind, value)
+    except MemoryError:
+        raise
+    except Exception as problem:
+        # Something that nobody thought of: the controller says the same of such a job.
+        return [not_understood(problem)]
+
+
+def not_understood(problem: Exception) -> Finding:
+    """An object that the API server would take, and that made the program raise."""
+    told = f"{type(problem).__name__}: {problem}"[:_PROBLEM_LENGTH_MAX].rstrip(": ")
+    text = f"is not understood, though the API server would take it ({told}); nothing would run"
+    return error(("spec",), text)
+
+
+def _advised(kind: Kind, value: dict[str, Any]) -> list[Finding]:
     found: list[Finding] = []
     description = described(kind, value)
     if description is not None:

@@ -13,17 +13,20 @@ import struct
 from base64 import b64decode
 from typing import Final, TypeAlias
 
+from jobyard.numerals import (
+    INT64_MAX,
+    INT64_MIN,
+    UINT64_MAX,
+    digits_value,
+    signed_number,
+    whole_number,
+)
+
 Scalar: TypeAlias = bool | int | float | str | None
 
 _STANDARD: Final = "tag:yaml.org,2002:"
 MERGE_TAG: Final = _STANDARD + "merge"
 COLLECTION_TAGS: Final = frozenset({"!", _STANDARD + "map", _STANDARD + "seq"})
-
-_INT64_MIN: Final = -(2**63)
-_INT64_MAX: Final = 2**63 - 1
-_UINT64_MAX: Final = 2**64 - 1
-# No 64 bit integer has more; Python refuses to convert texts of thousands of digits.
-_DECIMAL_DIGITS: Final = 20
 
 _TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
 _FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
@@ -51,7 +54,7 @@ _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0
 _DOT_FLOAT: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
 # These are rare and compiled when needed, which keeps the import short.
 # go-yaml hands what follows "0b" to a parser that takes a sign of its own.
-_SIGN_AFTER_PREFIX: Final = r"0b([-+][01]+)"
+_SIGN_AFTER_PREFIX: Final = r"0b([-+])([01]+)"
 _TIMESTAMP: Final = (
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
     r"(?:[Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(?:[.,][0-9]+)?(?:Z|[-+][0-9]{2}:[0-9]{2})?)?"
@@ -101,7 +104,7 @@ def key_text(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        if value > _INT64_MAX:
+        if value > INT64_MAX:
             raise ScalarError(f"found the number {value} as a field name; quote it")
         return str(value)
     return _single_precision(value)
@@ -120,14 +123,12 @@ def number(value: float) -> int | float:
     digits, _, power = repr(value).partition("e")
     whole, _, fraction = digits.partition(".")
     shortest = int(whole + fraction) * 10 ** (int(power) - len(fraction)) if power else int(whole)
-    return shortest if _INT64_MIN <= shortest <= _INT64_MAX else value
+    return shortest if INT64_MIN <= shortest <= INT64_MAX else value
 
 
 def integer(digits: str) -> int | None:
     """A decimal integer with an optional sign, or None if it's too large for 64 bits."""
-    if len(digits) > _DECIMAL_DIGITS:
-        return None
-    return _in_range(int(digits), signed=digits[0] in "+-")
+    return signed_number(digits) if digits[0] in "+-" else whole_number(digits, UINT64_MAX)
 
 
 def _guess(text: str) -> Scalar:
@@ -151,17 +152,20 @@ def _integer(digits: str) -> int | None:
     parts = _INTEGER.fullmatch(digits)
     if parts is None:
         signed = re.fullmatch(_SIGN_AFTER_PREFIX, digits)
-        return _in_range(int(signed[1], 2), signed=True) if signed else None
+        return _with_sign(signed[1], digits_value(signed[2], 2)) if signed else None
     group = parts.lastindex
     assert group is not None
     if _BASES[group] == 10:
         return integer(digits)
-    value = int(parts[group] or "0", _BASES[group])
-    return _in_range(-value if parts[1] == "-" else value, signed=bool(parts[1]))
+    return _with_sign(parts[1], digits_value(parts[group] or "0", _BASES[group]))
 
 
-def _in_range(value: int, *, signed: bool) -> int | None:
-    return value if _INT64_MIN <= value <= (_INT64_MAX if signed else _UINT64_MAX) else None
+def _with_sign(sign: str, value: int | None) -> int | None:
+    """A number of 64 bits; with a sign one of them is the sign's."""
+    if value is None or not sign:
+        return value
+    value = -value if sign == "-" else value
+    return value if INT64_MIN <= value <= INT64_MAX else None
 
 
 def _finite(digits: str) -> float | str:
@@ -175,7 +179,7 @@ def _tagged(text: str, name: str) -> Scalar:
     found = _kind(value)
     if found == name:
         return value
-    if name == "float" and isinstance(value, int) and found == "int" and value <= _INT64_MAX:
+    if name == "float" and isinstance(value, int) and found == "int" and value <= INT64_MAX:
         return float(value)
     raise ScalarError(f"found {text!r} tagged !!{name}, but it is a !!{found}; remove the tag")
 

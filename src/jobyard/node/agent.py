@@ -24,10 +24,11 @@ from jobyard.client.backoff import Backoff
 from jobyard.client.errors import ClientError
 from jobyard.client.request import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from jobyard.client.sender import Sender
+from jobyard.client.unreadable import Unreadable
 from jobyard.client.watching import Decode, Sink, T, Watched, follow
 from jobyard.node.addresses import AddressPool
 from jobyard.node.directory import Directory
-from jobyard.node.events import Reporter
+from jobyard.node.events import Event, Reason, Reporter
 from jobyard.node.folders import is_uid
 from jobyard.node.forwarding import Forwarder, PodNetwork
 from jobyard.node.host_ports import HostPorts, Reservations
@@ -42,7 +43,7 @@ from jobyard.node.ordering.references import CONFIG_MAP, SECRET
 from jobyard.node.passes import Parts, Passes
 from jobyard.node.plain_network import PlainNetwork
 from jobyard.node.pod_book import PodBook
-from jobyard.node.pod_object import pod_of
+from jobyard.node.pod_object import Metadata, pod_of
 from jobyard.node.runtime import Runtime
 from jobyard.node.services import service_of
 from jobyard.node.sources import PodChanges, Sources, named
@@ -204,4 +205,16 @@ class Agent:
         def tell(error: ClientError, failures: int) -> None:
             _log.warning("watching %s (failure %d): %s", watched.resource.plural, failures, error)
 
-        await follow(self._sender, watched, decode, sink, notice=tell)
+        def report(found: Unreadable) -> None:
+            _log.error("%s", found)
+            if found.name and found.namespace:
+                event = Event(
+                    kind=found.resource.kind,
+                    about=Metadata(name=found.name, namespace=found.namespace, uid=found.uid),
+                    reason=Reason.FAILED,
+                    message=str(found),
+                    is_warning=True,
+                )
+                self._reporter.tell(event)
+
+        await follow(self._sender, watched, decode, sink, notice=tell, report=report)

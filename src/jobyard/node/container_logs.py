@@ -9,6 +9,7 @@ ended; the agent decides which run.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
@@ -117,7 +118,7 @@ class _Files:
 def _place(files: _Files, cut: LogCut) -> Place:
     place = Place(0, 0)
     if cut.since is not None:
-        place = since_place(files.descriptors, stamp_of(int(cut.since * 1e9)))
+        place = since_place(files.descriptors, stamp_of(math.trunc(cut.since * 1e9)))
     if cut.tail_lines is not None:
         place = max(place, last_lines(files.descriptors, cut.tail_lines))
     return place

@@ -39,6 +39,7 @@ from jobyard.node.supervisor_wire import (
     read_state,
     was_started,
 )
+from jobyard.numerals import whole_number
 
 _STOP_SECONDS: Final = 10.0
 # Short: another engine may use the same folders, and removes them when it is done.
@@ -311,7 +312,7 @@ class HubRuntime:
         keeper = self._data / KEEPER_NAME
         if keeper.exists():
             # It has noticed the hub's end, and ends what it started.
-            await has_ended(int(keeper.read_text()), _STOP_SECONDS)
+            await has_ended(whole_number(keeper.read_text().strip()) or 0, _STOP_SECONDS)
             keeper.unlink()
         # What lived below a supervisor that was killed may be ending only now.
         await asyncio.to_thread(

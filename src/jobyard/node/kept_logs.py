@@ -18,6 +18,7 @@ import msgspec
 
 from jobyard.node.folders import PodFolder
 from jobyard.node.order import PodOrder
+from jobyard.numerals import whole_number
 
 ATTEMPTS_MAX: Final = 5
 NAMES_MAX: Final = 500
@@ -34,13 +35,14 @@ def kept_folder(data: Path, namespace: str, name: str, attempt: int) -> PodFolde
 def kept_attempts(data: Path, namespace: str, name: str) -> list[int]:
     """The attempts whose logs are kept, oldest first."""
     found = (_home(data, namespace, name) / "pods").glob("*")
-    return sorted(int(path.name) for path in found if path.name.isdecimal())
+    numbers = (whole_number(path.name) for path in found)
+    return sorted(number for number in numbers if number is not None)
 
 
 def last_run(folder: PodFolder, container: str) -> int | None:
     """The last run of a container that has a log."""
-    runs = [path.stem for path in (folder.logs / container).glob("*.log")]
-    return max((int(run) for run in runs if run.isdecimal()), default=None)
+    runs = (whole_number(path.stem) for path in (folder.logs / container).glob("*.log"))
+    return max((run for run in runs if run is not None), default=None)
 
 
 def keep_logs(data: Path, folder: PodFolder) -> None:

@@ -42,7 +42,7 @@ class KubeletService:
         folder, run = self._log(pod, name, options)
         since = options.since_time
         if options.since_seconds is not None:
-            since = time.time() - options.since_seconds
+            since = max(time.time() - options.since_seconds, 0.0)
         cut = LogCut(
             follow=options.follow and not options.previous and options.attempt is None,
             tail_lines=options.tail_lines,
@@ -59,7 +59,7 @@ class KubeletService:
         metadata = pod["metadata"]
         is_gone = "uid" not in metadata
         if is_gone or options.attempt not in (None, attempt_of(metadata.get("annotations") or {})):
-            return self._kept_log(pod, name, int(options.attempt or 0))
+            return self._kept_log(pod, name, options.attempt or 0)
         state = self._state(pod, name)
         run = options.run
         if run is None:

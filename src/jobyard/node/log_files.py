@@ -16,6 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from jobyard.numerals import whole_number
+
 HEADER_BYTES: Final = len(b"2006-01-02T15:04:05.000000000Z stdout F ")
 STAMP_BYTES: Final = len(b"2006-01-02T15:04:05.000000000Z")
 STREAM_AT: Final = STAMP_BYTES + 1
@@ -45,8 +47,8 @@ def numbers_of(path: Path) -> list[int]:
         names = os.listdir(path.parent)
     except FileNotFoundError:
         return []
-    ends = [name[len(prefix) :] for name in names if name.startswith(prefix)]
-    return sorted(int(end) for end in ends if end.isdecimal())
+    ends = (whole_number(name[len(prefix) :]) for name in names if name.startswith(prefix))
+    return sorted(end for end in ends if end is not None)
 
 
 def numbered(path: Path, number: int) -> Path:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from jobyard.node.volume_source import Volume
+from jobyard.numerals import UINT64_MAX, whole_number
 
 # The API server takes numbers where it means quantities.
 Amount = str | int | float
@@ -265,7 +266,7 @@ class PodObject(_Camel, frozen=True):
 
     @property
     def version(self) -> int:
-        return int(self.metadata.resource_version or "0")
+        return whole_number(self.metadata.resource_version, UINT64_MAX) or 0
 
 
 _decoder: Final = msgspec.json.Decoder(PodObject)

@@ -18,6 +18,7 @@ from typing import Final
 
 from jobyard.kubelet import Stream
 from jobyard.node.runtime import Pipes
+from jobyard.numerals import INT32_MAX, whole_number
 
 BLOCK_BYTES: Final = 64 * 1024
 _STATUS_BYTES: Final = 64
@@ -91,9 +92,9 @@ class ProcessSession:
                 text += data
                 if not data or len(text) > _STATUS_BYTES:
                     break
-            digits = text.strip()
+            code = whole_number(text.decode(errors="replace").strip(), INT32_MAX)
             # No code: whoever should have told it is gone, and the process with it.
-            self._exit_code = int(digits) if digits.isdigit() else 137
+            self._exit_code = 137 if code is None else code
         return self._exit_code
 
     async def close(self) -> None:

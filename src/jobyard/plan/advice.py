@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jobyard.api.quantity import Quantity
+from jobyard.api.quantity import Quantity, QuantityError
 from jobyard.plan.description import JSON, Command, Description, Role
 from jobyard.plan.modes import is_debugging
 from jobyard.schema.finding import Finding, Path, warning
@@ -91,8 +91,16 @@ def _pod_advice(pod: JSON, path: Path) -> Iterator[Finding]:
 def _resource_advice(resources: JSON, path: Path) -> Iterator[Finding]:
     requests: dict[str, Any] = resources.get("requests", {})
     limits: dict[str, Any] = resources.get("limits", {})
+    amounts: dict[tuple[str, str], Quantity] = {}
+    for place, given in (("limits", limits), ("requests", requests)):
+        for name, text in given.items():
+            try:
+                amounts[place, name] = Quantity.of(text)
+            except QuantityError as problem:
+                yield warning((*path, place, name), f"{problem}: Kubernetes refuses such a pod")
     for name, limit in limits.items():
-        if name in requests and Quantity.of(limit) < Quantity.of(requests[name]):
+        most, least = amounts.get(("limits", name)), amounts.get(("requests", name))
+        if most is not None and least is not None and most < least:
             yield warning(
                 (*path, "limits", name),
                 f"is {limit}, below the request of {requests[name]}: Kubernetes refuses such a"

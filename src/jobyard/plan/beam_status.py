@@ -28,7 +28,7 @@ from jobyard.api.status import (
     Truth,
 )
 from jobyard.plan.conditions import condition
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed
+from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, NOT_UNDERSTOOD, Observed
 from jobyard.plan.moments import text_of
 
 SUBMITTING = "batchjob"
@@ -77,7 +77,8 @@ def _initialized(beam: BeamJobStatus, cluster: BeamCondition) -> Truth:
         return Truth.TRUE
     if cluster.status is Truth.UNKNOWN:
         return Truth.UNKNOWN
-    return Truth.FALSE if cluster.reason in (NAME_TAKEN, INVALID_TEMPLATE) else Truth.TRUE
+    is_refused = cluster.reason in (NAME_TAKEN, INVALID_TEMPLATE, NOT_UNDERSTOOD)
+    return Truth.FALSE if is_refused else Truth.TRUE
 
 
 def as_beam_status(seen: Observed, status: JobStatus, now: float) -> BeamJobStatus:

@@ -145,7 +145,8 @@ def why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> Why:
         case State.STARTING:
             return _waiting(standing)
         case State.UNKNOWN:
-            return Why("NodeUnreachable", "its node can't be reached")
+            assert pod is not None
+            return Why("NodeUnreachable", pod.problem or "its node can't be reached")
         case State.MISSING if standing.due_at is not None:
             return Why("BackOff", f"starts again at {text_of(standing.due_at)}")
         case State.FAILED | State.SUCCEEDED if standing.waits:

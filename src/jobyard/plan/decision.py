@@ -38,6 +38,8 @@ class Obstacle(msgspec.Struct, frozen=True):
 NAME_TAKEN = "NameTaken"
 INVALID_TEMPLATE = "InvalidTemplate"
 BAD_VARIABLE = "BadVariable"
+# The program raised, or the job can't be read: nothing that the job's own rules would know.
+NOT_UNDERSTOOD = "NotUnderstood"
 # The namespace is full: nothing about the job has to be put right, and it goes on by itself.
 QUOTA_EXCEEDED = "QuotaExceeded"
 # What can stand in a job's way that is worth an event.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -91,7 +92,7 @@ def job_status(
         phase=verdict.phase,
         start_time=text_of(verdict.started_at) if verdict.started_at is not None else None,
         completion_time=ended_at,
-        active_seconds=int(active),
+        active_seconds=math.trunc(active),
         pause_count=verdict.pause_count,
         replicas=description.replicas,
         ready_replicas=ready,

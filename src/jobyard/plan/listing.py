@@ -74,5 +74,6 @@ def named_port(role: Role, *names: str) -> int | None:
         if container.get("name") == role.main_container:
             for port in container.get("ports", ()):
                 if port.get("name") in names:
-                    return int(port["containerPort"])
+                    number: int = port["containerPort"]
+                    return number
     return None

@@ -6,6 +6,7 @@ whole seconds. Nothing here asks for the time: it is always an argument.
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -21,4 +22,4 @@ def _text(whole_seconds: int) -> str:
 
 
 def text_of(moment: float) -> str:
-    return _text(int(moment))
+    return _text(math.trunc(moment))

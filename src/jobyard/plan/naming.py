@@ -20,6 +20,8 @@ PODS_BEFORE = "batch.tensorstack.dev/pods-before"
 REVISION = "batch.tensorstack.dev/revision"
 # Of a supporting object: what it was made from, so that another wish is noticed.
 DIGEST = "batch.tensorstack.dev/digest"
+# They say how a pod came to be; copied into a template they would say it of every pod.
+OWN_ANNOTATIONS = (ATTEMPT, JOB_ATTEMPT, PODS_BEFORE, REVISION, DIGEST)
 # Octopus' own label and annotation on a TaskSet's pods.
 TASK_ROLE = "PodTaskRole"
 ROLE_INDEX = "RoleReplicaIndex"

@@ -12,6 +12,8 @@ from enum import StrEnum
 import msgspec
 
 from jobyard.api.status import ContainerState
+from jobyard.api.value import REPLICAS_MAX
+from jobyard.numerals import INT32_MAX, whole_number
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import (
     ATTEMPT,
@@ -25,6 +27,20 @@ from jobyard.plan.naming import (
     TASK_ROLE,
     TASKSET_UID,
 )
+from jobyard.plan.pod_object import Condition, ContainerStatus, Meta, PodObject, Status, Waiting
+
+__all__ = [
+    "COUNT_MAX",
+    "Container",
+    "Meta",
+    "Owner",
+    "Pod",
+    "PodObject",
+    "PodPhase",
+    "facts_of",
+    "owner_of",
+    "unreadable_pod",
+]
 
 # Reasons of a failed pod that say that the cluster took it away (kubelet, scheduler, node).
 _TAKEN_AWAY = frozenset(
@@ -44,6 +60,8 @@ _TAKEN_AWAY = frozenset(
 )
 # A node that has no room left for the pod after all: OutOfcpu, OutOfnvidia.com/gpu ...
 _NO_ROOM = "OutOf"
+# The largest count that is believed: the sum over all replicas of a job still fits a status.
+COUNT_MAX = INT32_MAX // REPLICAS_MAX
 
 
 class PodPhase(StrEnum):
@@ -54,6 +72,10 @@ class PodPhase(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     UNKNOWN = "Unknown"
+
+
+_PHASES = {"": PodPhase.PENDING, **{phase.value: phase for phase in PodPhase}}
+_SHOWN_LENGTH_MAX = 50
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +143,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_out_of_reach: bool = False
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    # Why the pod, or its phase, can't be read: nothing is known then of how it stands.
+    problem: str = ""
 
     @property
     def is_terminating(self) -> bool:
@@ -146,84 +170,6 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         return next((c for c in self.containers if c.name == name), None)
 
 
-class Meta(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of an object's metadata that is read of children."""
-
-    name: str
-    uid: str = ""
-    namespace: str = ""
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int = 0
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: tuple[dict[str, str | bool], ...] = ()
-
-
-class _Waiting(msgspec.Struct, frozen=True):
-    reason: str = ""
-    message: str = ""
-
-
-class _Running(msgspec.Struct, frozen=True, rename="camel"):
-    started_at: str | None = None
-
-
-class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
-    exit_code: int
-    reason: str = ""
-    message: str = ""
-    signal: int = 0
-    started_at: str | None = None
-    finished_at: str | None = None
-
-
-class _State(msgspec.Struct, frozen=True):
-    waiting: _Waiting | None = None
-    running: _Running | None = None
-    terminated: _Terminated | None = None
-
-
-class _ContainerStatus(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    state: _State = _State()
-    container_id: str = msgspec.field(name="containerID", default="")
-
-
-class _Condition(msgspec.Struct, frozen=True, rename="camel"):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str | None = None
-
-
-class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    phase: PodPhase = PodPhase.PENDING
-    reason: str = ""
-    message: str = ""
-    start_time: str | None = None
-    pod_ip: str = msgspec.field(name="podIP", default="")
-    host_ip: str = msgspec.field(name="hostIP", default="")
-    conditions: tuple[_Condition, ...] = ()
-    container_statuses: tuple[_ContainerStatus, ...] = ()
-    init_container_statuses: tuple[_ContainerStatus, ...] = ()
-
-
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str = ""
-    scheduler_name: str = ""
-
-
-class PodObject(msgspec.Struct, frozen=True):
-    """The part of a core/v1 Pod that is read at all."""
-
-    metadata: Meta
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
 def facts_of(pod: PodObject) -> Pod:
     meta, status = pod.metadata, pod.status
     labels, annotations = meta.labels or {}, meta.annotations or {}
@@ -240,7 +186,8 @@ def facts_of(pod: PodObject) -> Pod:
     pods_before = annotations.get(PODS_BEFORE, "0")
     containers = tuple(_container(c) for c in status.container_statuses)
     disrupted = conditions.get("DisruptionTarget")
-    is_thrown_out = status.phase is PodPhase.FAILED and _says_taken_away(status.reason)
+    phase = _PHASES.get(status.phase)
+    is_thrown_out = phase is PodPhase.FAILED and _says_taken_away(status.reason)
     return Pod(
         name=meta.name,
         namespace=meta.namespace,
@@ -251,12 +198,12 @@ def facts_of(pod: PodObject) -> Pod:
         digest=annotations.get(DIGEST, ""),
         role=role,
         # A person may write anything into a label.
-        rank=int(rank) if rank.isdecimal() else 0,
-        attempt=int(attempt) if attempt.isdecimal() else 0,
-        job_attempt=int(job_attempt) if job_attempt.isdecimal() else 0,
-        pods_before=int(pods_before) if pods_before.isdecimal() else 0,
+        rank=whole_number(rank, INT32_MAX) or 0,
+        attempt=whole_number(attempt, COUNT_MAX) or 0,
+        job_attempt=whole_number(job_attempt, COUNT_MAX) or 0,
+        pods_before=whole_number(pods_before, COUNT_MAX) or 0,
         revision=annotations.get(REVISION, ""),
-        phase=status.phase,
+        phase=PodPhase.UNKNOWN if phase is None else phase,
         reason=status.reason,
         message=status.message,
         created_at=seconds_of(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
@@ -280,10 +227,22 @@ def facts_of(pod: PodObject) -> Pod:
         is_out_of_reach=_is_out_of_reach(conditions.get("Ready")),
         containers=containers,
         init_containers=tuple(_container(c) for c in status.init_container_statuses),
+        problem=_no_phase(status.phase) if phase is None else "",
     )
 
 
-def _holds(condition: _Condition | None) -> bool:
+def unreadable_pod(meta: Meta, problem: str) -> Pod:
+    """A pod of which only the metadata can be read; it is there, and nobody knows how it is."""
+    bare = facts_of(PodObject(meta, status=Status(phase=PodPhase.UNKNOWN.value)))
+    return msgspec.structs.replace(bare, problem=f"the pod can't be read: {problem}")
+
+
+def _no_phase(text: str) -> str:
+    shown = text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]}…"
+    return f"its phase is {shown!r}, which is none of a pod's"
+
+
+def _holds(condition: Condition | None) -> bool:
     return condition is not None and condition.status == "True"
 
 
@@ -291,7 +250,7 @@ def _says_taken_away(reason: str) -> bool:
     return reason in _TAKEN_AWAY or reason.startswith(_NO_ROOM)
 
 
-def _is_out_of_reach(ready: _Condition | None) -> bool:
+def _is_out_of_reach(ready: Condition | None) -> bool:
     """Kubernetes' node controller turns the condition over and leaves the reason empty.
 
     A kubelet always gives one: ContainersNotReady, PodCompleted ... (MarkPodsNotReady in
@@ -300,7 +259,7 @@ def _is_out_of_reach(ready: _Condition | None) -> bool:
     return ready is not None and ready.status == "False" and not ready.reason
 
 
-def _clock_behind(meta: Meta, status: _Status, scheduled: _Condition | None) -> float:
+def _clock_behind(meta: Meta, status: Status, scheduled: Condition | None) -> float:
     given = scheduled.last_transition_time if _holds(scheduled) and scheduled else None
     given = given or meta.creation_timestamp
     if given is None or status.start_time is None:
@@ -321,7 +280,7 @@ def owner_of(meta: Meta) -> Owner:
     return Owner()
 
 
-def _container(status: _ContainerStatus) -> Container:
+def _container(status: ContainerStatus) -> Container:
     name, state, id_ = status.name, status.state, status.container_id
     if (ended := state.terminated) is not None:
         return Container(
@@ -342,7 +301,7 @@ def _container(status: _ContainerStatus) -> Container:
             started_at=_moment(running.started_at),
             id=id_,
         )
-    waiting = state.waiting or _Waiting()
+    waiting = state.waiting or Waiting()
     return Container(
         name=name,
         state=ContainerState.WAITING,

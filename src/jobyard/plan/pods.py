@@ -24,6 +24,7 @@ from jobyard.plan.modes import (
 from jobyard.plan.naming import (
     ATTEMPT,
     JOB_ATTEMPT,
+    OWN_ANNOTATIONS,
     PODS_BEFORE,
     REPLICA_RANK,
     REPLICA_TYPE,
@@ -35,7 +36,6 @@ from jobyard.plan.naming import (
 
 T9K_SCHEDULER = "t9k-scheduler"
 _SCHEDULER_GROUP = "scheduler.tensorstack.dev"
-_OWN_ANNOTATIONS = (ATTEMPT, JOB_ATTEMPT, PODS_BEFORE, REVISION)
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +82,7 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
     if identity.namespace:
         out["namespace"] = identity.namespace
     out["labels"] = labels
-    # Ours say how a pod came to be; copied into a template they would say it of every pod.
-    theirs = {k: v for k, v in given.get("annotations", {}).items() if k not in _OWN_ANNOTATIONS}
+    theirs = {k: v for k, v in given.get("annotations", {}).items() if k not in OWN_ANNOTATIONS}
     out["annotations"] = {**theirs, ATTEMPT: str(replica.attempt)}
     if replica.job_attempt:
         out["annotations"][JOB_ATTEMPT] = str(replica.job_attempt)

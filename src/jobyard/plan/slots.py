@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from jobyard.numerals import INT32_MAX, whole_number
 from jobyard.plan.description import Role
 
 _PER_NODE = ("-N", "-npernode", "--npernode")
@@ -15,14 +16,15 @@ _MAPPING = re.compile(r"^ppr:([0-9]+):node\b")
 def slots_per_worker(arguments: tuple[str, ...], workers: Role) -> int:
     """What mpirun's arguments say of a node, else an even share, else one per GPU, else one."""
     for option, value in pairwise(arguments):
-        if option in _PER_NODE and value.isdecimal():
-            return int(value)
         mapped = _MAPPING.match(value) if option in ("--map-by", "-map-by") else None
-        if mapped:
-            return int(mapped[1])
+        said = mapped[1] if mapped else value if option in _PER_NODE else ""
+        per_node = whole_number(said, INT32_MAX)
+        if per_node is not None:
+            return per_node
     for option, value in pairwise(arguments):
-        if option in _IN_ALL and value.isdecimal():
-            return -(-int(value) // workers.replicas)
+        in_all = whole_number(value, INT32_MAX) if option in _IN_ALL else None
+        if in_all is not None:
+            return -(-in_all // workers.replicas)
     return _gpus(workers) or 1
 
 
@@ -30,8 +32,8 @@ def _gpus(role: Role) -> int:
     """The GPUs that one replica may use, whoever makes them."""
     limits = [c.get("resources", {}).get("limits", {}) for c in role.containers]
     return sum(
-        int(amount)
+        whole_number(str(amount), INT32_MAX) or 0
         for each in limits
         for name, amount in each.items()
-        if name.endswith("/gpu") and str(amount).isdecimal()
+        if name.endswith("/gpu")
     )

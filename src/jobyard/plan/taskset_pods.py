@@ -12,7 +12,15 @@ import msgspec
 
 from jobyard.plan.containers import with_env, with_last_words
 from jobyard.plan.description import Description, Role
-from jobyard.plan.naming import ATTEMPT, MANAGED_BY, ROLE_INDEX, TASK_ROLE, TASKSET_UID, pod_name
+from jobyard.plan.naming import (
+    ATTEMPT,
+    MANAGED_BY,
+    OWN_ANNOTATIONS,
+    ROLE_INDEX,
+    TASK_ROLE,
+    TASKSET_UID,
+    pod_name,
+)
 
 
 class TaskReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +47,9 @@ def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any
         TASK_ROLE: role.type,
         MANAGED_BY: "jobyard",
     }
+    theirs = {k: v for k, v in given.get("annotations", {}).items() if k not in OWN_ANNOTATIONS}
     metadata["annotations"] = {
-        **given.get("annotations", {}),
+        **theirs,
         "TaskSet": identity.name,
         "Namespace": identity.namespace or "default",
         ROLE_INDEX: str(replica.index),

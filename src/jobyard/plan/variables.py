@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from jobyard.api.genericjob import GenericJobSpec
+from jobyard.numerals import whole_number
 from jobyard.schema.finding import Path
 
 # An escaped `$$` is matched first, so that what follows it is not taken for a variable.
@@ -92,11 +93,12 @@ def _known_type(type_: str, name: str, facts: Facts) -> str:
 def _host(type_: str, rank: str, name: str, facts: Facts) -> str:
     _ports(name, facts, None)
     count = facts.replicas[_known_type(type_, name, facts)]
-    if not rank.isdecimal() or int(rank) >= count:
+    number = whole_number(rank, count - 1)
+    if number is None:
         raise UnresolvedVariableError(
             f"$({name}): {type_} has the ranks 0 to {count - 1}, {rank or 'nothing'} is not one"
         )
-    return f"{facts.job}-{type_}-{int(rank)}"
+    return f"{facts.job}-{type_}-{number}"
 
 
 def _ports(name: str, facts: Facts, wanted: str | None) -> Mapping[str, int]:

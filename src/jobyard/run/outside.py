@@ -130,7 +130,7 @@ def _in_hosts_files(folder: Path, peer: str, name: str) -> str:
         # Pods may write there too, whatever they like.
         for line in path.read_text(errors="replace").splitlines():
             address, *names = line.split() or ["#"]
-            if address.startswith("#"):
+            if not _is_address(address):
                 continue
             # Short names are those of the file's own namespace.
             is_its_own |= address == peer and any("." not in each for each in names)
@@ -140,6 +140,14 @@ def _in_hosts_files(folder: Path, peer: str, name: str) -> str:
             found = addresses.get(name, "")
             return "" if found and is_own(found) else found
     return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def is_own(address: str) -> bool:

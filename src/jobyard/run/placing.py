@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,7 +19,9 @@ from jobyard.client.backoff import PATIENCE, Backoff
 from jobyard.client.errors import ClientError
 from jobyard.client.request import EVENTS, JSON_TYPE, NODES, PODS, Answer, Request, create
 from jobyard.client.sender import Sender
+from jobyard.client.unreadable import Unreadable
 from jobyard.client.watching import Watched, follow
+from jobyard.numerals import INT32_MAX, whole_number
 from jobyard.run.node_watching import NodeView, SeenNode
 from jobyard.schedule.placing import (
     Candidate,
@@ -35,6 +38,7 @@ DEVICES: Final = "jobyard.dev/gpu-devices"
 _PATCH_TYPE: Final = "application/strategic-merge-patch+json"
 _ENDED: Final = ("Succeeded", "Failed")
 _OVERTAKEN: Final = (404, 409)
+_UNREADABLE_MAX: Final = 100
 _log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -76,7 +80,11 @@ class SeenPod(msgspec.Struct, frozen=True):
             name=meta.name,
             spec=self.spec,
             created_at=meta.creation_timestamp,
-            devices=tuple(int(n) for n in devices.split(",") if n.isdecimal()),
+            devices=tuple(
+                number
+                for n in devices.split(",")
+                if (number := whole_number(n, INT32_MAX)) is not None
+            ),
         )
 
 
@@ -95,6 +103,7 @@ class Scheduler:
         self._bound: dict[str, Placed] = {}
         # What was told last, by uid.
         self._told: dict[str, str] = {}
+        self._unreadable: deque[Unreadable] = deque(maxlen=_UNREADABLE_MAX)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -103,7 +112,10 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             if not self._measured.is_relaxed:
                 group.create_task(follow(self._sender, mine, nodes.decode, self._node))
-            group.create_task(follow(self._sender, Watched(resource=PODS), pods.decode, self))
+            all_pods = Watched(resource=PODS)
+            group.create_task(
+                follow(self._sender, all_pods, pods.decode, self, report=self._left_out)
+            )
             group.create_task(self._place_for_ever())
 
     # What the watch tells.
@@ -127,6 +139,13 @@ class Scheduler:
 
     def reached(self, resource_version: str) -> None:
         """Nothing to do: a bookmark changes no pod."""
+
+    def _left_out(self, found: Unreadable) -> None:
+        """A pod that can't be read is not placed; it is told so with the next placement."""
+        _log.error("%s", found)
+        if found.name and found.namespace:
+            self._unreadable.append(found)
+            self._changed.set()
 
     def _as_bound(self, pod: SeenPod) -> SeenPod:
         """The pod with the binding that was answered, also if this was told before it."""
@@ -170,6 +189,10 @@ class Scheduler:
 
     async def _place(self) -> bool:
         """Whether all that was decided is done."""
+        while self._unreadable:
+            found = self._unreadable.popleft()
+            about = Candidate(uid=found.uid, namespace=found.namespace, name=found.name, spec={})
+            await self._tell(about, "FailedScheduling", str(found))
         machine = self._measured if self._measured.is_relaxed else self._node.machine
         if machine is None:
             # The node's own watch wakes us.

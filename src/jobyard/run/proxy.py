@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
+from jobyard.numerals import port_number
+
 HEAD_BYTES_MAX: Final = 64 * 1024
 HEAD_SECONDS: Final = 30.0
 CHUNK_BYTES: Final = 64 * 1024
@@ -94,10 +96,11 @@ def asked_for(head: bytes) -> tuple[Address, bytes]:
     except (UnicodeDecodeError, ValueError):
         raise RefusedError("400 Bad Request") from None
     if method == "CONNECT":
-        host, _, port = target.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        host, _, said = target.rpartition(":")
+        number = port_number(said)
+        if not host or number is None:
             raise RefusedError("400 Bad Request")
-        return (host.strip("[]"), int(port)), b""
+        return (host.strip("[]"), number), b""
     try:
         parts = urlsplit(target)
         host_or_none, port_or_none = parts.hostname, parts.port

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
+from jobyard.numerals import port_number
 from jobyard.run.engine import Engine, EngineSettings, Say
 from jobyard.run.homes import DataFolder, Presence
 from jobyard.server.credentials import credentials, write_kubeconfig, write_private
@@ -89,6 +90,6 @@ def _closed(port: int, problem: OSError) -> DoorError:
 
 def _port_before(folder: DataFolder) -> int:
     try:
-        return int((folder.path / "port").read_text())
-    except (OSError, ValueError):
+        return port_number((folder.path / "port").read_text().strip()) or 0
+    except (OSError, UnicodeDecodeError):
         return 0

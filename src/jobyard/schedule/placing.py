@@ -8,6 +8,7 @@ each pod is judged by itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -82,7 +83,7 @@ def place(machine: Machine, here: Sequence[Candidate], waiting: Sequence[Candida
     """Places what fits. `here`: pods on the machine that haven't ended."""
     room = machine.capacity - total(_share(machine, pod) for pod in here)
     taken = {device for pod in here for device in pod.devices}
-    free = [n for n in range(int(machine.capacity[GPU])) if n not in taken]
+    free = [n for n in range(math.trunc(machine.capacity[GPU])) if n not in taken]
     placed: list[Placed] = []
     refused: list[Refused] = []
     for pod in sorted(waiting, key=_rank):
@@ -97,7 +98,8 @@ def place(machine: Machine, here: Sequence[Candidate], waiting: Sequence[Candida
 
 
 def _rank(pod: Candidate) -> tuple[int, str, str]:
-    return (-int(pod.spec.get("priority") or 0), pod.created_at, pod.uid)
+    priority: int = pod.spec.get("priority") or 0
+    return (-priority, pod.created_at, pod.uid)
 
 
 def _share(machine: Machine, pod: Candidate) -> Amounts:
@@ -112,7 +114,7 @@ def _judged(
         return Refused(pod, Reason.GATED, "Scheduling is blocked due to non-empty scheduling gates")
     asked = requested(pod.spec)
     if machine.is_relaxed:
-        devices = tuple(free[: int(asked[GPU])])
+        devices = tuple(free[: math.trunc(asked[GPU])])
         return Placed(pod, devices, tuple(_cuts(machine, asked, len(devices))))
     if machine.is_cordoned and untolerated(pod.spec, (CORDON,)):
         text = "1 node(s) were unschedulable"
@@ -130,7 +132,7 @@ def _judged(
         parts = [_insufficient(machine, name, asked, room) for name in lacking]
         reason = Reason.TOO_LARGE if is_hopeless else Reason.NO_ROOM
         return Refused(pod, reason, _none_available(", ".join(parts)))
-    return Placed(pod, tuple(free[: int(asked[GPU])]))
+    return Placed(pod, tuple(free[: math.trunc(asked[GPU])]))
 
 
 def _none_available(why: str) -> str:

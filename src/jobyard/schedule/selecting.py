@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
+
+from jobyard.numerals import signed_number
 
 Labels = Mapping[str, str]
-# Label values have at most 63 characters, those to compare with no bound of their own.
-_NUMBER: Final = re.compile("[+-]?[0-9]{1,63}")
 
 
 def wants_node(pod_spec: Mapping[str, Any], name: str, labels: Labels) -> bool:
@@ -52,6 +51,8 @@ def _compares(operator: str, value: str | None, wanted: Sequence[str]) -> bool:
     """Gt and Lt. What isn't a number compares with nothing; the API server lets it pass."""
     if value is None or len(wanted) != 1:
         return False
-    if not _NUMBER.fullmatch(value) or not _NUMBER.fullmatch(wanted[0]):
+    # As Kubernetes' own scheduler, which takes numbers of 64 bits.
+    number, bound = signed_number(value), signed_number(wanted[0])
+    if number is None or bound is None:
         return False
-    return int(value) > int(wanted[0]) if operator == "Gt" else int(value) < int(wanted[0])
+    return number > bound if operator == "Gt" else number < bound

@@ -12,6 +12,7 @@ from typing import Any
 
 import re2
 
+from jobyard.schema.formats import duration_seconds
 from jobyard.schema.node import EMPTY, Node
 
 _RESERVED = frozenset(
@@ -22,8 +23,6 @@ _RESERVED = frozenset(
 )
 _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 _TIMELY = re2.compile(r"timestamp\(|duration\(|\.get(FullYear|Month|Date|Day|Hours|Minutes|Sec)")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PIECE = re2.compile(r"([0-9.]+)(h|ms|m|us|µs|ns|s)")
 
 
 def as_seen(value: Any, node: Node, rule: str) -> Any:
@@ -73,6 +72,5 @@ def _moment(text: str, format_: str) -> Any:
     if format_ == "date":
         return datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
     if format_ == "duration":
-        pieces = _PIECE.findall(text)
-        return datetime.timedelta(seconds=sum(float(n) * _UNITS[unit] for n, unit in pieces))
+        return datetime.timedelta(seconds=duration_seconds(text))
     return text

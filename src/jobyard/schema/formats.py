@@ -6,10 +6,12 @@ import base64
 import binascii
 import datetime
 import ipaddress
+import math
 from collections.abc import Callable, Mapping
 
 import re2
 
+from jobyard.numerals import decimal_number
 from jobyard.schema.wording import shown
 
 _DATE_TIME = "date-time"
@@ -29,6 +31,10 @@ _NUMBERED_UUID = {
     )
 }
 _DURATION = re2.compile(r"^[+-]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h)|\.[0-9]+(ns|us|ms|s|m|h))+$")
+_PIECE = re2.compile(r"([0-9.]+)(h|ms|m|us|µs|ns|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+# Go counts nanoseconds in 63 bits.
+_LONGEST_SECONDS = (2**63 - 1) / 10**9
 # The second spelling: numbers with words, `2 weeks`, `3 h`.
 _WORDS = re2.compile(
     r"(?i)^[0-9]+\s*(ns|nano\w*|us|micro\w*|ms|milli\w*|s|sec\w*|m|min\w*|h|hr|hour\w*|d|day\w*"
@@ -63,7 +69,15 @@ def _is_date(value: str) -> bool:
 
 
 def _is_duration(value: str) -> bool:
-    return value == "0" or bool(_DURATION.search(value)) or bool(_WORDS.search(value))
+    if _DURATION.search(value):
+        return duration_seconds(value) <= _LONGEST_SECONDS
+    return value == "0" or bool(_WORDS.search(value))
+
+
+def duration_seconds(value: str) -> float:
+    """A span of time in its first spelling: `2h45m`, `1.5s`."""
+    pieces = [(decimal_number(number), _UNITS[unit]) for number, unit in _PIECE.findall(value)]
+    return sum(math.inf if number is None else number * unit for number, unit in pieces)
 
 
 def _is_base64(value: str) -> bool:

@@ -7,6 +7,7 @@ The order is Kubernetes' own: prune, then drop nulls, then default.
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import msgspec
@@ -42,7 +43,7 @@ def _settled(value: Any, node: Node, unknown: list[Path]) -> Any:
 
 def _settled_scalar(value: Any, node: Node) -> Any:
     if isinstance(value, float) and node.types == ("integer",) and value.is_integer():
-        return int(value)
+        return math.trunc(value)
     return value
 
 

@@ -128,7 +128,7 @@ def _own_faults(value: Any, node: Node, path: Path) -> Iterator[Finding]:
 
 def _fault(kind: FaultKind, value: Any, wanted: object = "") -> Fault:
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        value = math.trunc(value)
     return Fault(kind, json.dumps(value, ensure_ascii=False, separators=(",", ":")), str(wanted))
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.numerals import decimal_number
 from jobyard.server.call import JSON_TYPE, Call, Reply
 from jobyard.server.problem import Details, ProblemError
 
@@ -47,10 +48,8 @@ def _entries(accept: str) -> Iterator[tuple[float, Wish]]:
 
 
 def _weight(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 1.0
+    weight = decimal_number(text)
+    return 1.0 if weight is None else weight
 
 
 def not_acceptable(*, is_routed: bool = False) -> ProblemError:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from jobyard.manifest.reading import UnreadableManifest, read
+from jobyard.server import json_text
 from jobyard.server.call import JSON_TYPE, Call
 from jobyard.server.conversion import unaliased
 from jobyard.server.problem import Cause, ProblemError, bad_request, invalid
@@ -154,25 +155,23 @@ def decoded(text: bytes, *, is_yaml: bool = False) -> Body:
     if is_yaml and not text.lstrip().startswith((b"{", b"[")):
         return _from_yaml(text)
     try:
-        plain = text.decode(json.detect_encoding(text), "surrogatepass")
+        plain = json_text.cleaned(text)
         try:
-            return Body(_DECODER.decode(plain))
+            return Body(json_text.decoded(plain, _DECODER))
         except _RepeatedError:
-            value = _LENIENT_DECODER.decode(plain)
+            value = json_text.decoded(plain, _LENIENT_DECODER)
     except UnicodeDecodeError:
         raise BodyError("invalid UTF-8") from None
     except json.JSONDecodeError as problem:
         fault = _json_fault(problem)
         raise BodyError(f"couldn't get version/kind; json parse error: {fault}") from None
-    except RecursionError:
-        raise BodyError("exceeded max depth") from None
-    pairs = json.loads(plain, object_pairs_hook=_AsPairs)
+    except json_text.TooDeepError as problem:
+        raise BodyError(f"couldn't get version/kind; json parse error: {problem}") from None
+    except json_text.NoValueError as problem:
+        raise BodyError(str(problem)) from None
+    pairs = json_text.decoded(plain, _PAIRS_DECODER)
     paths = dict.fromkeys(_repeated(pairs, ""))
     return Body(value, tuple(f'duplicate field "{path}"' for path in paths))
-
-
-def _no_number(text: str) -> Any:
-    raise BodyError(f"invalid character '{text[0]}' looking for beginning of value")
 
 
 class _RepeatedError(Exception):
@@ -186,13 +185,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-# Made once: making one takes as long as reading a small body.
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number)
-_LENIENT_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
-
-
 class _AsPairs(list[tuple[str, Any]]):
     """The members of a JSON object with nothing lost, told apart from a list."""
+
+
+_DECODER: Final = json_text.decoder(_unique)
+_LENIENT_DECODER: Final = json_text.decoder()
+_PAIRS_DECODER: Final = json_text.decoder(_AsPairs)
 
 
 def _repeated(value: Any, path: str) -> Iterator[str]:

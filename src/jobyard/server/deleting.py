@@ -166,8 +166,8 @@ def _graced(
 
 
 def _grace_seconds(pod: Object) -> int:
-    seconds = pod["spec"].get("terminationGracePeriodSeconds")
-    return _GRACE_SECONDS if seconds is None else int(seconds)
+    seconds: int | None = pod["spec"].get("terminationGracePeriodSeconds")
+    return _GRACE_SECONDS if seconds is None else seconds
 
 
 def _timed(value: Object, until: str, seconds: int) -> Object:

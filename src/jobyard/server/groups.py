@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.numerals import whole_number
 from jobyard.server.resource import Catalogue, ServedResource
 
 _RANKED: Final = (
@@ -37,7 +38,7 @@ _RANKED: Final = (
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 )
-_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_VERSION: Final = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 _STAGES: Final = {None: 0, "beta": 1, "alpha": 2}
 
 
@@ -78,6 +79,7 @@ def _rank(group: str) -> tuple[int, str]:
 def _age(version: str) -> tuple[int, int, int, str]:
     """Sorts v2 before v1 before v1beta2 before v1beta1 before v1alpha1; any other word last."""
     match = _VERSION.fullmatch(version)
-    if match is None:
+    major, minor = (whole_number(match[n] or "0") if match else None for n in (1, 3))
+    if match is None or major is None or minor is None:
         return (len(_STAGES), 0, 0, version)
-    return (_STAGES[match[2]], -int(match[1]), -int(match[3] or 0), version)
+    return (_STAGES[match[2]], -major, -minor, version)

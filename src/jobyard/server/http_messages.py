@@ -15,11 +15,18 @@ def call_of(request: web.BaseRequest) -> Call:
         method=request.method,
         path=url.raw_path,
         query=tuple(url.query.items()) if url.raw_query_string else (),
-        content_type=headers.get("Content-Type", ""),
-        accept=headers.get("Accept", "*/*"),
-        user_agent=headers.get("User-Agent", ""),
-        if_none_match=headers.get("If-None-Match", ""),
+        content_type=_plain(headers.get("Content-Type", "")),
+        accept=_plain(headers.get("Accept", "*/*")),
+        user_agent=_plain(headers.get("User-Agent", "")),
+        if_none_match=_plain(headers.get("If-None-Match", "")),
     )
+
+
+def _plain(header: str) -> str:
+    """A header in characters: its bytes need not be any, and then come as what can't be written."""
+    if header.isascii():
+        return header
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def response(reply: Reply, *, is_head: bool = False) -> web.Response:

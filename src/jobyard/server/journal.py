@@ -85,7 +85,7 @@ class Journal:
 
     def floors(self) -> dict[str, int]:
         rows = self._db.execute("SELECT shelf, version FROM floors")
-        return {str(shelf): int(version) for shelf, version in rows}
+        return {str(shelf): version for shelf, version in rows}
 
     def revisions(self) -> Iterator[Revision]:
         """Everything in the order in which it was written."""

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.numerals import decimal_number, signed_number
+
 Values = list[Any]
 
 
@@ -70,9 +72,9 @@ class Filter(msgspec.Struct, frozen=True):
 Step = Field | Every | Descent | Slice | Union | Literal | Filter
 
 _FIELD: Final = re.compile(r"(?:\\.|[^\s.,\[\]$@{}\\])*")
-_SLICE: Final = re.compile(r"(-?\d*)(?::(-?\d*))?(?::(-?\d*))?")
+_SLICE: Final = re.compile(r"(-?[0-9]*)(?::(-?[0-9]*))?(?::(-?[0-9]*))?")
 _COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
-_NUMBER: Final = re.compile(r"[+-]?[\d.]+")
+_NUMBER: Final = re.compile(r"[+-]?[0-9.]+")
 _QUOTED: Final = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _BRACKET: Final = re.compile(r"\[([^\]\n]*)\]")
 
@@ -140,10 +142,8 @@ def _literal(text: str, at: int) -> tuple[Step, int]:
         match = _matched(_QUOTED, text, at, "unterminated quoted string")
         return Literal(re.sub(r"\\(.)", r"\1", match[0][1:-1])), match.end()
     if number := _NUMBER.match(text, at):
-        try:
-            return Literal(int(number[0])), number.end()
-        except ValueError:
-            return Literal(_float(number[0])), number.end()
+        whole = signed_number(number[0])
+        return Literal(_float(number[0]) if whole is None else whole), number.end()
     for word, value in (("true", True), ("false", False)):
         if text.startswith(word, at):
             return Literal(value), at + len(word)
@@ -151,10 +151,10 @@ def _literal(text: str, at: int) -> tuple[Step, int]:
 
 
 def _float(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise PathError(f"cannot parse number {text}") from None
+    number = decimal_number(text)
+    if number is None:
+        raise PathError(f"cannot parse number {text}")
+    return number
 
 
 def _bracketed(inside: str) -> Iterator[Step]:
@@ -174,9 +174,21 @@ def _bracketed(inside: str) -> Iterator[Step]:
     if end is None:
         if start in ("", "-"):
             raise PathError(f"invalid array index {inside}")
-        yield Slice(int(start), int(start) + 1, single=True)
+        first = _place(start)
+        yield Slice(first, first + 1, single=True)
     else:
-        yield Slice(int(start or 0), int(end) if end else None, int(step) if step else 1)
+        yield Slice(
+            _place(start) if start else 0,
+            _place(end) if end else None,
+            _place(step) if step else 1,
+        )
+
+
+def _place(text: str) -> int:
+    number = signed_number(text)
+    if number is None:
+        raise PathError(f"cannot parse index {text}")
+    return number
 
 
 def _filter(text: str, at: int) -> tuple[Step, int]:

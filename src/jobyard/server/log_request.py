@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Final
 
 from jobyard.kubelet import LogOptions
 from jobyard.server.call import Call
-from jobyard.server.problem import Cause, ProblemError, bad_request, invalid, not_found
+from jobyard.server.go_numbers import NotANumberError, parsed_int
+from jobyard.server.printing.durations import moment
+from jobyard.server.problem import Cause, bad_request, invalid, not_found
 from jobyard.server.resource import Object
 from jobyard.server.routing import Route, key_of
 from jobyard.server.server import ApiServer
@@ -74,9 +75,9 @@ def _number(call: Call, name: str) -> int | None:
     if not text:
         return None
     try:
-        return int(text)
-    except ValueError:
-        raise _unreadable(name, text) from None
+        return parsed_int(text)
+    except NotANumberError as fault:
+        raise bad_request(str(fault)) from None
 
 
 def _moment(call: Call) -> float | None:
@@ -84,10 +85,8 @@ def _moment(call: Call) -> float | None:
     if not text:
         return None
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return moment(text) or 0.0
     except ValueError:
-        raise _unreadable("sinceTime", text) from None
-
-
-def _unreadable(name: str, text: str) -> ProblemError:
-    return bad_request(f"{name}: {text!r} can't be read")
+        layout = "2006-01-02T15:04:05Z07:00"
+        fault = f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"'
+        raise bad_request(fault) from None

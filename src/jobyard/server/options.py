@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.numerals import INT64_MAX, INT64_MIN
 from jobyard.server.bodies import BodyError, body_of, json_type
 from jobyard.server.call import Call
 from jobyard.server.paging import integer, options_problem
-from jobyard.server.problem import bad_request
+from jobyard.server.problem import ProblemError, bad_request
 
 MANAGER_BYTES_MAX: Final = 128
 _FORBIDDEN: Final = "FieldValueForbidden"
@@ -158,11 +159,24 @@ def delete_options_value(value: dict[str, Any]) -> dict[str, Any]:
     for name, (type_, word) in types.items():
         found = value.get(name)
         if found is not None and (not isinstance(found, type_) or (found is True and type_ is int)):
-            raise bad_request(
-                f"json: cannot unmarshal {json_type(found)} into Go struct field"
-                f" DeleteOptions.{name} of type {word}"
-            )
+            raise _mismatch(found, f"DeleteOptions.{name} of type {word}")
+    grace = value.get("gracePeriodSeconds") or 0
+    if not INT64_MIN <= grace <= INT64_MAX:
+        text = f"number {grace} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        raise bad_request(f"json: cannot unmarshal {text}")
+    for found in value.get("dryRun") or ():
+        if not isinstance(found, str):
+            raise _mismatch(found, "DeleteOptions.dryRun of type string")
+    conditions = value.get("preconditions") or {}
+    for name, word in (("uid", "types.UID"), ("resourceVersion", "string")):
+        found = conditions.get(name)
+        if found is not None and not isinstance(found, str):
+            raise _mismatch(found, f"Preconditions.preconditions.{name} of type {word}")
     return value
+
+
+def _mismatch(found: Any, field: str) -> ProblemError:
+    return bad_request(f"json: cannot unmarshal {json_type(found)} into Go struct field {field}")
 
 
 def _query(call: Call) -> dict[str, Any]:

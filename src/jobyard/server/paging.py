@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from jobyard.server.call import Call
+from jobyard.server.go_numbers import NotANumberError, parsed_int, parsed_uint
 from jobyard.server.problem import Cause, Details, ProblemError, bad_request, expired, invalid
 
 _TOKEN_VERSION: Final = "meta.k8s.io/v1"  # noqa: S105 - the version of a token, no secret
@@ -61,20 +62,18 @@ def integer(call: Call, name: str) -> int | None:
     if not text:
         return None
     try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        return parsed_int(text)
+    except NotANumberError as fault:
+        raise bad_request(str(fault)) from None
 
 
 def version_of(text: str) -> int:
     """A resourceVersion; raises the 500 that a real server gives for other texts."""
-    if not (text.isascii() and text.isdigit()):
-        raise ProblemError(500, "", f'resourceVersion: Invalid value: "{text}": {_no_number(text)}')
-    return int(text)
-
-
-def _no_number(text: str) -> str:
-    return f'strconv.ParseUint: parsing "{text}": invalid syntax'
+    try:
+        return parsed_uint(text)
+    except NotANumberError as fault:
+        told = f'resourceVersion: Invalid value: "{text}": {fault}'
+        raise ProblemError(500, "", told) from None
 
 
 def page_of(call: Call, current: int) -> Page:
@@ -96,10 +95,11 @@ def page_of(call: Call, current: int) -> Page:
         return Page(version=version, limit=limit, after=after)
     if not version_text:
         return Page(limit=limit)
-    if not version_text.isdigit():
-        text = f'resourceVersion: Invalid value: "{version_text}": {_no_number(version_text)}'
-        raise bad_request(f"invalid resource version: {text}")
-    version = int(version_text)
+    try:
+        version = parsed_uint(version_text)
+    except NotANumberError as fault:
+        text = f'resourceVersion: Invalid value: "{version_text}": {fault}'
+        raise bad_request(f"invalid resource version: {text}") from None
     if version == 0:
         # From the cache, which doesn't page.
         return Page()

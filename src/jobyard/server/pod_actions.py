@@ -12,6 +12,8 @@ import msgspec
 from jobyard.server.bodies import BodyError, body_of
 from jobyard.server.call import Call, Reply
 from jobyard.server.deleting import delete_item
+from jobyard.server.kinds.decoding import Decoder
+from jobyard.server.kubernetes_schemas import CORE
 from jobyard.server.options import (
     DeleteOptions,
     delete_options,
@@ -27,13 +29,16 @@ from jobyard.server.site import Site
 from jobyard.server.store import Stored
 
 _PODS: Final = "pods"
+# By kind and published name.
+_BINDING: Final = ("Binding", f"{CORE}Binding")
+_EVICTION: Final = ("Eviction", "io.k8s.api.policy.v1.Eviction")
 
 
 def bound(site: Site, route: Route, call: Call, *, heeds_uid: bool = True) -> Reply:
     """Give a pod its node."""
     negotiated(call)
     options = write_options(call, "CreateOptions")
-    binding = _body(call, "Binding")
+    binding = _body(call, _BINDING)
     metadata = binding.get("metadata") or {}
     if metadata.get("name") != route.name:
         raise bad_request("name in URL does not match name in Binding object")
@@ -64,7 +69,7 @@ def bound(site: Site, route: Route, call: Call, *, heeds_uid: bool = True) -> Re
 
 def bound_by_collection(site: Site, pods: ServedResource, namespace: str, call: Call) -> Reply:
     """The same by the path that older schedulers use; the object says which pod."""
-    name = str((_body(call, "Binding").get("metadata") or {}).get("name", ""))
+    name = str((_body(call, _BINDING).get("metadata") or {}).get("name", ""))
     route = Route(resource=pods, verb=Verb.CREATE, namespace=namespace, name=name)
     # A real server wipes the uid from whatever is created by the path of a collection.
     return bound(site, route, call, heeds_uid=False)
@@ -95,7 +100,7 @@ def evicted(site: Site, route: Route, call: Call) -> Reply:
     """Delete a pod, as its options say. There are no disruption budgets here to ask."""
     negotiated(call)
     dry_run = write_options(call, "CreateOptions").dry_run
-    eviction = _body(call, "Eviction")
+    eviction = _body(call, _EVICTION)
     if (eviction.get("metadata") or {}).get("name") != route.name:
         raise bad_request("name in URL does not match name in Eviction object")
     wishes = eviction.get("deleteOptions")
@@ -129,14 +134,15 @@ def _disrupted(site: Site, item: Stored) -> Stored:
     return site.store.put(_PODS, item.key, value)
 
 
-def _body(call: Call, kind: str) -> Object:
+def _body(call: Call, sort: tuple[str, str]) -> Object:
+    kind, definition = sort
     try:
         value = body_of(call).value
     except BodyError as problem:
         raise bad_request(str(problem)) from None
     if not isinstance(value, dict) or value.get("kind", kind) != kind:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind})")
-    return value
+    return Decoder(definition, kind, "v1", {}).decoded(value, [])
 
 
 def _done(version: int) -> Reply:

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from jobyard.server import json_text
 from jobyard.server.resource import Object
 
 PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -25,6 +26,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_BITS: Final = 64
 # Go leaves these out of JSON when they are zero, unless they are behind a pointer.
 _SCALARS: Final = frozenset("sibydt")
+
+
+_DECODER: Final = json_text.decoder()
+# What bytes that mean something else lead to: wrong wires, times beyond all calendars, depth.
+_UNREADABLE: Final = (
+    *(IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error),
+    *(RecursionError, json_text.NoValueError),
+)
 
 
 class ProtobufError(Exception):
@@ -51,7 +60,7 @@ def decoded_protobuf(body: bytes) -> Object:
         api_version, kind = header.get(1, b"").decode(), header.get(2, b"").decode()
         message = _message(api_version, kind)
         value = _object(envelope.get(2, b""), message)
-    except (IndexError, ValueError, TypeError, AttributeError, struct.error) as problem:
+    except _UNREADABLE as problem:
         raise ProtobufError(f"proto: {problem}") from None
     return {"kind": kind, "apiVersion": api_version, **value}
 
@@ -158,7 +167,8 @@ def _value(part: Any, type_: str) -> Any:
             is_text = parts.get(1, 0) == 1
             return parts.get(3, b"").decode() if is_text else _value(parts.get(2, 0), "i")
         case "r":
-            return json.loads(dict(_parts(part)).get(1, b"null"))
+            raw = dict(_parts(part)).get(1, b"null")
+            return json_text.decoded(json_text.cleaned(raw), _DECODER)
     return _object(part, type_)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from jobyard.server.call import Call, Reply
 from jobyard.server.conversion import shelf_of
+from jobyard.server.go_numbers import parsed_uint
 from jobyard.server.paging import (
     Page,
     check_not_ahead,
@@ -129,7 +130,9 @@ def _paged(
     if not page.limit or len(items) <= page.limit:
         return items
     first, rest = items[: page.limit], len(items) - page.limit
-    metadata["continue"] = token_of(int(metadata["resourceVersion"]), first[-1].key, route.prefix)
+    metadata["continue"] = token_of(
+        parsed_uint(metadata["resourceVersion"]), first[-1].key, route.prefix
+    )
     if not chosen.selects:
         metadata["remainingItemCount"] = rest
     return first
@@ -151,7 +154,7 @@ def watched(site: Site, route: Route, call: Call) -> Watch:
         allows_bookmarks=call.flag("allowWatchBookmarks"),
     )
     if timeout:
-        watch.timeout_seconds = float(max(timeout, 0))
+        watch.timeout_seconds = max(timeout, 0)
     if moment.since is None:
         items = shelf.at(store.committed, route.prefix)
         watch.start(items, store.committed, marks_start=moment.marks_start)

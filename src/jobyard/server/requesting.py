@@ -13,10 +13,12 @@ from jobyard.server.bodies import BodyError, decoded, json_type, media_type, obj
 from jobyard.server.call import Call, Reply
 from jobyard.server.claiming import tracking
 from jobyard.server.conversion import shelf_of, told, unaliased
+from jobyard.server.json_text import TooDeepError, check_depth
 from jobyard.server.managed_fields import applied
 from jobyard.server.options import WriteOptions, write_options
 from jobyard.server.patching import (
     APPLY_PATCH,
+    JSON_PATCH,
     accepted_types,
     patched,
     unsupported_media_type,
@@ -108,6 +110,8 @@ def requested_patch(site: Site, route: Route, call: Call) -> Reply:
     part = Part.STATUS if route.subresource == _STATUS else Part.WHOLE
     resolve = site.catalogue.resolved
     value = patched(told(old.value, resource), call.body, sort, resource, resolve)
+    if sort == JSON_PATCH:
+        _check_depth(value)
     edit = Edit(
         options=options,
         track=tracking(site, resource, options, part),
@@ -119,6 +123,18 @@ def requested_patch(site: Site, route: Route, call: Call) -> Reply:
     _check_header(value, resource)
     _check_place(value, route)
     return _answer(site, view, route, replace(site, route, old, value, edit), 200)
+
+
+def _check_depth(value: Object) -> None:
+    """Operations can put an object into itself, over and over."""
+    metadata = value.get("metadata")
+    if isinstance(metadata, dict):
+        # Who manages a field is told by a step for each level and some more.
+        metadata = {name: item for name, item in metadata.items() if name != "managedFields"}
+    try:
+        check_depth({**value, "metadata": metadata})
+    except TooDeepError as problem:
+        raise patch_fault({}, str(problem)) from None
 
 
 def _repeated(body: bytes) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from jobyard.numerals import INT32_MAX
 from jobyard.server.bodies import BodyError, body_of, json_type
 from jobyard.server.call import Call, Reply
 from jobyard.server.claiming import tracking
@@ -89,7 +90,7 @@ def _rescaled(site: Site, route: Route, call: Call, item: Stored, scale: Scale) 
     path = scale.spec_replicas_path
     replicas = _replicas(sent, is_patch=is_patch)
     metadata = dict(value["metadata"])
-    version = (sent.get("metadata") or {}).get("resourceVersion")
+    version = _metadata(sent, is_patch=is_patch).get("resourceVersion")
     if version:
         metadata["resourceVersion"] = version
     after = _with_number({**value, "metadata": metadata}, path, replicas)
@@ -98,14 +99,30 @@ def _rescaled(site: Site, route: Route, call: Call, item: Stored, scale: Scale) 
 
 
 def _replicas(sent: Object, *, is_patch: bool) -> int:
-    replicas = (sent.get("spec") or {}).get("replicas", 0)
-    if isinstance(replicas, int) and not isinstance(replicas, bool):
-        return replicas
-    text = f"json: cannot unmarshal {json_type(replicas)} into Go struct field"
-    text += " ScaleSpec.spec.replicas of type int32"
+    spec = sent.get("spec") or {}
+    if not isinstance(spec, dict):
+        raise _mismatch(sent, spec, "Scale.spec of type v1.ScaleSpec", is_patch=is_patch)
+    replicas = spec.get("replicas", 0)
+    is_number = isinstance(replicas, int) and not isinstance(replicas, bool)
+    if is_number and -INT32_MAX <= replicas <= INT32_MAX:
+        number: int = replicas
+        return number
+    wanted = "ScaleSpec.spec.replicas of type int32"
+    raise _mismatch(sent, replicas, wanted, is_patch=is_patch)
+
+
+def _metadata(sent: Object, *, is_patch: bool) -> Object:
+    metadata = sent.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise _mismatch(sent, metadata, "Scale.metadata of type v1.ObjectMeta", is_patch=is_patch)
+    return metadata
+
+
+def _mismatch(sent: Object, found: Any, wanted: str, *, is_patch: bool) -> ProblemError:
+    text = f"json: cannot unmarshal {json_type(found)} into Go struct field {wanted}"
     if is_patch:
-        raise patch_fault(sent, text)
-    raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {text}')
+        return patch_fault(sent, text)
+    return bad_request(f'Scale in version "v1" cannot be handled as a Scale: {text}')
 
 
 def _tracking(site: Site, resource: ServedResource, options: WriteOptions) -> Track:

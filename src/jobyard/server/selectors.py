@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.numerals import signed_number
 from jobyard.server.conversion import is_renamed
 from jobyard.server.json_path import found
 from jobyard.server.kinds.names import label_key, label_value
@@ -83,11 +84,9 @@ class Requirement(msgspec.Struct, frozen=True):
                 return value is not None
             case "!":
                 return value is None
-        try:
-            number = int(value or "")
-        except ValueError:
+        number, bound = signed_number(value or ""), signed_number(self.values[0])
+        if number is None or bound is None:
             return False
-        bound = int(self.values[0])
         return number > bound if self.operator == ">" else number < bound
 
 
@@ -244,7 +243,7 @@ class _Reader:
                 return self._checked(key, sign, self._values())
             case "<" | ">":
                 value = self._value()
-                if not re.fullmatch(r"[+-]?\d+", value):
+                if signed_number(value) is None:
                     raise _refused(
                         f"values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the"
                         " value must be an integer"

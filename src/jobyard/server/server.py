@@ -22,7 +22,7 @@ from jobyard.server.kinds import builtin_resources
 from jobyard.server.kubernetes_schemas import resolved
 from jobyard.server.namespaces import furnish
 from jobyard.server.pod_actions import bound, bound_by_collection, evicted
-from jobyard.server.problem import ProblemError
+from jobyard.server.problem import ProblemError, bad_request
 from jobyard.server.reading import got, listed, watched
 from jobyard.server.rendering import problem_reply
 from jobyard.server.requesting import requested_create, requested_patch, requested_update
@@ -114,6 +114,9 @@ class ApiServer:
             return Reply(status=404, body=b"404 page not found\n", content_type=TEXT_TYPE)
         except StoreFailedError as problem:
             return failure_reply(problem)
+        except RecursionError:
+            # A depth that is read and can't be walked: refused, as one that is too deep to read.
+            return problem_reply(bad_request("the object is nested too deep"), call.accept)
 
     def _answered(self, call: Call) -> Reply | Watch:
         if call.path.startswith(_HEALTH):

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import ssl
 from contextlib import aclosing
 from typing import Any, Final, Self
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from jobyard.server.http_messages import call_of, response
 from jobyard.server.kubelet import Kubelet
@@ -30,6 +32,18 @@ STOP_SECONDS: Final = 2.0
 KEEPALIVE_SECONDS: Final = 120.0
 LOOPBACK: Final = "127.0.0.1"
 _SCHEME: Final = "bearer "
+
+
+class _WellFormed(logging.Filter):
+    """Keeps what is no HTTP out of the log: anybody may send it, and who did is told."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        problem = record.exc_info[1] if record.exc_info else None
+        return not isinstance(problem, HttpProcessingError)
+
+
+_http_log: Final = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(_WellFormed())
 
 
 class Doorway(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +79,9 @@ class HttpServer:
             self._respond,
             access_log=None,
             keepalive_timeout=KEEPALIVE_SECONDS,
+            # A real server doesn't look at how a body says it is encoded.
+            auto_decompress=False,
+            logger=_http_log,
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
@@ -115,7 +132,9 @@ class HttpServer:
     def _knows(self, authorization: str) -> bool:
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             return False
-        return hmac.compare_digest(authorization[len(_SCHEME) :].strip().encode(), self._token)
+        # Bytes that are no UTF-8 came as halves of surrogate pairs, and go back to what they were.
+        given = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(given, self._token)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
         """Logs, processes and connections: the node's business. The body is still unread."""

@@ -5,6 +5,7 @@ Clock and dice are arguments, so that a script of calls always has the same answ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,6 +18,8 @@ from jobyard.server.store import Store
 
 # Most stamps are of this second or the last.
 _STAMPS_KEPT: Final = 64
+# 9999-12-31T23:59:59Z: years have four digits.
+_LAST_SECOND: Final = 253402300799
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -36,7 +39,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 def stamp(moment: float) -> str:
-    return _stamp(int(moment))
+    return _stamp(min(max(math.trunc(moment), 0), _LAST_SECOND))
 
 
 @lru_cache(_STAMPS_KEPT)

@@ -14,6 +14,7 @@ import msgspec
 
 from jobyard.server.bodies import cannot_handle
 from jobyard.server.conversion import is_renamed, kept, shelf_of, told
+from jobyard.server.go_numbers import NotANumberError, parsed_uint
 from jobyard.server.namespaces import (
     NAMESPACES,
     check_account,
@@ -225,9 +226,14 @@ def _check_version(resource: ServedResource, old: Stored, metadata: dict[str, An
             cause = Cause("FieldValueInvalid", text, "metadata.resourceVersion")
             raise invalid(resource.group, resource.plural, name, (cause,))
         return
-    if not (isinstance(version, str) and version.isdigit()):
-        raise ProblemError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
-    if int(version) != old.version:
+    if not isinstance(version, str):
+        # What is no text is refused when the object is read.
+        return
+    try:
+        wanted = parsed_uint(version)
+    except NotANumberError as fault:
+        raise ProblemError(500, "", str(fault)) from None
+    if wanted != old.version:
         raise conflict(resource.group, resource.plural, name, _STALE)
 
 

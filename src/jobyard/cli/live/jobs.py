@@ -148,7 +148,7 @@ def _rows(status: Status, job: str) -> Iterator[ReplicaView]:
                 containers=tuple(each["name"] for each in containers),
                 phase=str(row["phase"]),
                 exit_code=_exit_code(str(row["phase"]), codes, failure),
-                restarts=int(row.get("restartCount") or 0),
+                restarts=row.get("restartCount") or 0,
                 reason=str(failure.get("reason") or ""),
                 message=str(failure.get("message") or ""),
             )
@@ -156,7 +156,8 @@ def _rows(status: Status, job: str) -> Iterator[ReplicaView]:
 
 def _exit_code(phase: str, codes: list[int], failure: Status) -> int | None:
     if phase == "Failed" and "exitCode" in failure:
-        return int(failure["exitCode"])
+        code: int = failure["exitCode"]
+        return code
     if phase == "Succeeded":
         return 0
     return next((code for code in codes if code), None)
@@ -177,7 +178,7 @@ def _taskset_rows(status: Status) -> Iterator[ReplicaView]:
                 containers=tuple(filter(None, [row.get("containerName")])),
                 phase=phase,
                 exit_code=code if isinstance(code, int) and not row.get("stopped") else None,
-                restarts=int(row.get("totalRetriedCount") or 0),
+                restarts=row.get("totalRetriedCount") or 0,
                 reason="" if row.get("stopped") else str(info.get("reason") or ""),
                 message=_taskset_message(phase, row, info),
             )

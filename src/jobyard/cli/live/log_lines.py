@@ -18,6 +18,7 @@ from jobyard.client.errors import ClientError, RefusedError
 from jobyard.client.request import PODS, Request, listing
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Notice, Watched, follow
+from jobyard.numerals import whole_number
 
 # A line longer than this is shown in pieces.
 LINE_BYTES_MAX: Final = 64 * 1024
@@ -198,7 +199,7 @@ def kept_log_request(wanted: Wanted, pod: str, container: str, last: int) -> Req
     if wanted.kind == "TaskSet":
         # Each attempt of a replica has a name of its own, which ends in -ATTEMPT-INDEX.
         front, number, index = pod.rsplit("-", 2)
-        last = int(number)
+        last = whole_number(number) or 0
         pod = pod if wanted.attempt is None else f"{front}-{wanted.attempt}-{index}"
     attempt = last if wanted.attempt is None else wanted.attempt
     return _log_request(wanted, pod, {"container": container, "attempt": str(attempt)})

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.numerals import whole_number
 from jobyard.plan.naming import (
     ATTEMPT,
     JOB_NAME,
@@ -17,8 +18,9 @@ from jobyard.plan.naming import (
     TASK_ROLE,
     TASKSET_UID,
 )
+from jobyard.plan.pod_facts import COUNT_MAX
 
-_NUMBERS: Final = re.compile(r"(-\d+)+$")
+_NUMBERS: Final = re.compile(r"(-[0-9]+)+$")
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -86,7 +88,8 @@ class JobPod(msgspec.Struct, frozen=True):
             return f"{type_}-{rank}"
         # A launcher has no number; a pod that submits has that of its try.
         own = self.metadata.name.removeprefix(f"{labels.get(JOB_NAME, '')}-")
-        return own if own.removeprefix(f"{type_}-").isdecimal() else type_
+        is_numbered = whole_number(own.removeprefix(f"{type_}-")) is not None
+        return own if is_numbered else type_
 
     def is_of(self, job_uid: str) -> bool:
         """Whether a pod with the job's labels is its own, not that of an earlier one of its name.
@@ -99,8 +102,7 @@ class JobPod(msgspec.Struct, frozen=True):
 
     @property
     def attempt(self) -> int:
-        text = self.metadata.annotations.get(ATTEMPT, "0")
-        return int(text) if text.isdecimal() else 0
+        return whole_number(self.metadata.annotations.get(ATTEMPT, "0"), COUNT_MAX) or 0
 
     @property
     def logs(self) -> list[LogKey]:

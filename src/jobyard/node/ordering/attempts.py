@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jobyard.numerals import whole_number
 from jobyard.plan.naming import ATTEMPT
+from jobyard.plan.pod_facts import COUNT_MAX
 
 
 def attempt_of(annotations: Mapping[str, str]) -> int:
-    text = annotations.get(ATTEMPT, "0")
-    return int(text) if text.isdecimal() else 0
+    return whole_number(annotations.get(ATTEMPT, "0"), COUNT_MAX) or 0

@@ -8,6 +8,7 @@ from jobyard.node.order import Check, HttpGet, Probe, Probes
 from jobyard.node.ordering.expansion import expanded
 from jobyard.node.ordering.problems import NeverError
 from jobyard.node.pod_object import Action, Container, ProbeSpec
+from jobyard.numerals import port_number
 
 
 def probes_of(container: Container, values: Mapping[str, str]) -> Probes:
@@ -74,8 +75,9 @@ def _check(container: Container, action: Action) -> Check | None:
 def _port(container: Container, port: int | str) -> int:
     if isinstance(port, int):
         return port
-    if port.isdigit():
-        return int(port)
+    number = port_number(port)
+    if number is not None:
+        return number
     for known in container.ports:
         if known.name == port:
             return known.container_port

@@ -5,15 +5,17 @@ Used for variables and for files; the latter may also hold all labels or annotat
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Final
 
 from jobyard.api.quantity import Quantity
 from jobyard.node.ordering.problems import NeverError
 from jobyard.node.ordering.surroundings import Setup
 from jobyard.node.pod_object import Amount, Container, PodObject
+from jobyard.numerals import INT64_MAX
 
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 # Where a container has no limit of its own, it may use what the machine has.
@@ -63,9 +65,10 @@ def resource_text(container: Container, setup: Setup, resource: str, divisor: Am
     amount = (resources.limits if table == "limits" else resources.requests).get(name)
     if amount is None and table == "limits" and name in _OF_THE_MACHINE:
         amount = setup.allocatable.get(name)
-    by = Quantity.of(str(divisor)).amount or Decimal(1)
-    whole = Quantity.of(str(amount or 0)).amount / by
-    return str(whole.to_integral_value(ROUND_CEILING))
+    by = Quantity.of(divisor).amount or Decimal(1)
+    whole = Quantity.of(amount or 0).amount / by
+    # As much as kubelet can say.
+    return str(min(math.ceil(whole), INT64_MAX))
 
 
 def _quoted(values: Mapping[str, str]) -> str:

@@ -7,16 +7,19 @@ engine's other variables are not passed on: they may hold secrets that are none 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Final
 
+from jobyard.api.quantity import Quantity
 from jobyard.node.ordering.downward import field_text, resource_text
 from jobyard.node.ordering.expansion import expanded
 from jobyard.node.ordering.problems import NeverError, NotYetError
 from jobyard.node.ordering.surroundings import ConfigMap, Found, ServiceLink, Setup
 from jobyard.node.pod_object import Container, PodObject, Reference, ValueSource, Variable
+from jobyard.numerals import whole_number
 
 # Who and where the user is, how text is written, and where the machine keeps libraries, caches
 # and certificates: what makes a program started by hand behave as it does.
@@ -113,16 +116,18 @@ def device_variables(
     first = sum(_gpu_count(other) for other in before if other.name in beside)
     mine = devices[first : first + count]
     wished = own.get(_VISIBLE, "")
-    if wished and all(part.strip().isdigit() for part in wished.split(",")):
+    numbers = [whole_number(part.strip()) for part in wished.split(",")]
+    if None not in numbers:
         # In a cluster the pod would count its own devices from 0.
-        numbers = [int(part) for part in wished.split(",")]
-        mine = [mine[number] for number in numbers if number < len(mine)]
+        mine = [mine[number] for number in numbers if number is not None and number < len(mine)]
     return {_VISIBLE: ",".join(mine)}
 
 
 def _gpu_count(container: Container) -> int:
     resources = container.resources
-    return int(float(resources.limits.get(GPU) or resources.requests.get(GPU) or 0))
+    return math.trunc(
+        Quantity.of(resources.limits.get(GPU) or resources.requests.get(GPU) or 0).amount
+    )
 
 
 def _service_variables(link: ServiceLink) -> Iterator[tuple[str, str]]:

@@ -19,12 +19,13 @@ import msgspec
 
 from jobyard.node.host_names import HostNames
 from jobyard.node.order import Check, ContainerOrder, Probe, Probes
+from jobyard.numerals import port_number, whole_number
 
 LOOPBACK: Final = "127.0.0.1"
 # A host, and a port behind a colon or after a space.
 _PLACE: Final = re.compile(
     r"(?<![\w.-])(?P<host>[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)"
-    r"(?:(?P<gap>:|[ \t]+)(?P<port>\d{2,5})(?![\w.-]))?(?![\w-])(?!\.\w)"
+    r"(?:(?P<gap>:|[ \t]+)(?P<port>[0-9]{2,5})(?![\w.-]))?(?![\w-])(?!\.\w)"
 )
 _PORT_WORD: Final = re.compile(r"(?:^|_)PORT(?=_|$)")
 _HOST_ENDINGS: Final = ("ADDR", "ADDRS", "ADDRESS", "ADDRESSES", "HOST", "HOSTS", "URI", "IP")
@@ -32,7 +33,7 @@ _HOST_ENDINGS: Final = ("ADDR", "ADDRS", "ADDRESS", "ADDRESSES", "HOST", "HOSTS"
 _NAMING: Final = re.compile(r"(?:^|_)(?:NAME|JOB|ROLE|TYPE|ID|HOSTNAME)$|^JOBYARD_(?!HOST)")
 # A number after a space may be anything; below this it is more likely a count.
 _LONE_PORT_MIN: Final = 1024
-_REPLICA: Final = re.compile(r".*-\d+")
+_REPLICA: Final = re.compile(r".*-[0-9]+")
 _OPTION: Final = re.compile(r"(-{1,2}[\w.-]+)=(.*)", re.DOTALL)
 
 
@@ -81,7 +82,7 @@ class Rewriting:
 
     def _variable(self, name: str, given: Mapping[str, str]) -> str:
         value = given[name]
-        if value.isdecimal():
+        if whole_number(value) is not None:
             owners = self._owners_beside(name, given)
             return self._lone_port(value, owners) if owners is not None else value
         if _NAMING.search(name) and self._names.meant(value, has_port=False):
@@ -99,7 +100,7 @@ class Rewriting:
             start = found.start() + found.group().startswith("_")
             for ending in _HOST_ENDINGS:
                 beside = given.get(name[:start] + ending)
-                if beside is not None and not beside.isdecimal():
+                if beside is not None and whole_number(beside) is None:
                     return self._owners_in(beside) or None
         return [] if is_port else None
 
@@ -108,20 +109,21 @@ class Rewriting:
         for word in re.split(r"[,;\s]+", text.strip()):
             place = word.partition("://")[2] or word
             host, sign, port = place.rpartition(":")
-            meant = self._names.meant(host if sign and port.isdecimal() else place, has_port=True)
+            is_pair = bool(sign) and whole_number(port) is not None
+            meant = self._names.meant(host if is_pair else place, has_port=True)
             if meant is not None:
                 out.append(meant.owner)
         return out
 
     def _lone_port(self, value: str, owners: list[str]) -> str:
-        port = int(value)
-        if not 0 < port < 65536:
+        number = port_number(value)
+        if number is None:
             return value
         if len(owners) == 1:
-            return str(self._of(owners[0], port))
+            return str(self._of(owners[0], number))
         # One number for many hosts: only the pod's own can be meant by it here.
-        if owners or port in self._ports.declared:
-            return str(self._own(port))
+        if owners or number in self._ports.declared:
+            return str(self._own(number))
         return value
 
     def _of(self, owner: str, port: int) -> int:
@@ -140,7 +142,7 @@ class Rewriting:
             option = _OPTION.fullmatch(word)
             head, text = (f"{option[1]}=", option[2]) if option else ("", word)
             before = argv[number - 1] if number else ""
-            if text.isdecimal() and number:
+            if number and whole_number(text) is not None:
                 label = option[1] if option else before if before.startswith("-") else ""
                 is_beside = not label and bool(last) and bool(self._owners_in(before))
                 out.append(head + self._number(text, label, last, is_beside=is_beside))
@@ -172,20 +174,20 @@ class Rewriting:
         return _PLACE.sub(rewritten, text)
 
     def _place(self, found: re.Match[str], *, is_list: bool) -> str:
-        whole, host, gap = found.group(0), found["host"], found["gap"]
-        port = int(found["port"] or 0)
+        place, host, gap = found.group(0), found["host"], found["gap"]
+        number = whole_number(found["port"] or "") or 0
         is_pair = gap == ":"
         meant = self._names.meant(host, has_port=is_pair)
         if meant is None or _is_in_path(found):
-            return whole
+            return place
         if is_pair:
-            return f"{LOOPBACK}:{self._of(meant.owner, port)}"
+            return f"{LOOPBACK}:{self._of(meant.owner, number)}"
         if meant.is_plain and not is_list and not _REPLICA.fullmatch(host):
-            return whole
-        is_port = port >= _LONE_PORT_MIN or self._names.has_port(meant.owner, port)
+            return place
+        is_port = number >= _LONE_PORT_MIN or self._names.has_port(meant.owner, number)
         if not gap or not is_port:
-            return LOOPBACK + whole[len(host) :]
-        return f"{LOOPBACK}{gap}{self._of(meant.owner, port)}"
+            return LOOPBACK + place[len(host) :]
+        return f"{LOOPBACK}{gap}{self._of(meant.owner, number)}"
 
     # Probes and hooks.
 

@@ -9,7 +9,7 @@ whose config map is missing keeps those beside it waiting too.
 
 from __future__ import annotations
 
-from decimal import Decimal
+import math
 
 from jobyard.api.quantity import Quantity
 from jobyard.node.order import ContainerOrder, PodOrder, RestartPolicy
@@ -23,6 +23,7 @@ from jobyard.node.ordering.problems import NeverError
 from jobyard.node.ordering.surroundings import Found, ImageTarget, Setup
 from jobyard.node.ordering.way_out import with_way_out
 from jobyard.node.pod_object import Amount, Container, PodObject
+from jobyard.numerals import INT64_MAX
 
 GRACE_SECONDS_DEFAULT = 30
 
@@ -83,8 +84,8 @@ def _container(pod: PodObject, container: Container, setup: Setup, found: Found)
         tty=container.tty,
         stdin=container.stdin,
         stdin_once=container.stdin_once,
-        memory_limit_bytes=int(_amount(limits.get("memory"))),
-        cpu_limit_millis=int(_amount(limits.get("cpu")) * 1000),
+        memory_limit_bytes=_whole(limits.get("memory")),
+        cpu_limit_millis=_whole(limits.get("cpu"), 1000),
         termination_message_path=container.termination_message_path,
         message_from_logs=policy == "FallbackToLogsOnError",
         post_start=hook_of(container, container.lifecycle.post_start),
@@ -118,5 +119,6 @@ def _identity(pod: PodObject, container: Container, setup: Setup) -> tuple[int |
     return uid, gid
 
 
-def _amount(amount: Amount | None) -> Decimal:
-    return Decimal(0) if amount is None else Quantity.of(str(amount)).amount
+def _whole(amount: Amount | None, parts: int = 1) -> int:
+    """The amount in so many parts of one; no machine has more than 63 bits can say."""
+    return 0 if amount is None else min(math.trunc(Quantity.of(amount).amount * parts), INT64_MAX)

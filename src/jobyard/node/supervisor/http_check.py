@@ -15,8 +15,10 @@ from typing import Final
 from jobyard.node.order import HttpGet
 from jobyard.node.supervisor.dialing import Dial
 from jobyard.node.supervisor.loop import READ, WRITE, Loop, Timer
+from jobyard.numerals import whole_number
 
 _LINE_BYTES_MAX: Final = 16 * 1024
+_CODE_MAX: Final = 999
 
 
 class HttpCheck:
@@ -104,13 +106,14 @@ class HttpCheck:
         return bool(self._unsent) and not isinstance(self._socket, ssl.SSLSocket)
 
     def _judge(self, line: bytes) -> None:
-        words = line.split()
-        if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+        words = line.decode(errors="replace").split()
+        code = whole_number(words[1], _CODE_MAX) if len(words) > 1 else None
+        if code is None or not words[0].startswith("HTTP/"):
             self._fail("malformed HTTP response")
-        elif 200 <= int(words[1]) < 400:
+        elif 200 <= code < 400:
             self._end("")
         else:
-            self._end(f"HTTP probe failed with statuscode: {int(words[1])}")
+            self._end(f"HTTP probe failed with statuscode: {code}")
 
     def _fail(self, problem: str) -> None:
         host = f"[{self._host}]" if ":" in self._host else self._host

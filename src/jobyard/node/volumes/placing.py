@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import stat
 from pathlib import Path
@@ -24,6 +25,7 @@ from jobyard.node.volume_source import Volume
 from jobyard.node.volumes import atomic, host_paths
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, VolumeError, files_of, is_made_of_objects
+from jobyard.numerals import INT64_MAX
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -104,7 +106,7 @@ def _placed(volume: Volume, about: About, site: Site) -> Placed:
         return Placed(source=str(folder), read_only=True)
     if volume.empty_dir is not None:
         if volume.empty_dir.medium == "Memory" and _is_of_one_container(about.pod, volume.name):
-            size = int(Quantity.of(str(volume.empty_dir.size_limit)).amount)
+            size = min(math.trunc(Quantity.of(volume.empty_dir.size_limit).amount), INT64_MAX)
             return Placed(is_memory=True, size_bytes=size)
         folder = _own_folder(volume, site)
         folder.mkdir(exist_ok=True)

@@ -6,12 +6,13 @@ It doesn't know when a pod is made, nor what the program does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from jobyard.api.quantity import Quantity
+from jobyard.api.quantity import Quantity, QuantityError
 from jobyard.api.replicas import RestartPolicy
 from jobyard.plan.description import JSON, Restart, Role
 from jobyard.schema.finding import Path
@@ -110,19 +111,23 @@ def with_resources(container: JSON, resources: JSON | None) -> JSON:
 def whole_cores(resources: JSON | None) -> int | None:
     """The cores that the container may use, at least one; None when nothing is said."""
     found = _amount(resources, "cpu", "limits", "requests")
-    return max(1, int(found.amount)) if found is not None else None
+    return max(1, math.trunc(found.amount)) if found is not None else None
 
 
 def memory_limit_mebibytes(resources: JSON | None) -> int | None:
     found = _amount(resources, "memory", "limits")
-    return int(found.amount) // _MEBIBYTE if found is not None else None
+    return math.trunc(found.amount) // _MEBIBYTE if found is not None else None
 
 
 def _amount(resources: JSON | None, name: str, *places: str) -> Quantity | None:
     given: Mapping[str, Any] = resources or {}
     for place in places:
         if name in given.get(place, {}):
-            return Quantity.of(given[place][name])
+            try:
+                return Quantity.of(given[place][name])
+            except QuantityError:
+                # The API server tells, with the pod that has it.
+                return None
     return None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobyard.api.beamjob import FlinkClusterSpec
+from jobyard.numerals import port_number
 from jobyard.plan.beam.cluster import (
     AWAIT_NAME,
     HOST,
@@ -186,4 +187,4 @@ def _container(
 def _port(properties: Mapping[str, str], key: str, default: int) -> int:
     """A port that the user's settings may have moved; of a range the first, as Flink tries it."""
     first = properties.get(key, "").partition("-")[0].strip()
-    return int(first) if first.isdecimal() and int(first) > 0 else default
+    return port_number(first) or default

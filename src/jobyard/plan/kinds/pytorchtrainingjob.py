@@ -142,7 +142,7 @@ def _meeting(
     container = next(c for c in containers if c.get("name") == role.main_container)
     has_own = any(variable["name"] == _RDZV_CONF for variable in container.get("env") or ())
     # An option takes the place of torchrun's own variable, so what that says goes along.
-    settings = (f"is_host={int(is_host)}", *([f"$({_RDZV_CONF})"] if has_own else []))
+    settings = (f"is_host={1 if is_host else 0}", *([f"$({_RDZV_CONF})"] if has_own else []))
     return (*where, "--rdzv_conf", ",".join(settings))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from jobyard.api.xgboosttrainingjob import XGBoostTrainingJobSpec, XGBoostType
+from jobyard.numerals import whole_number
 from jobyard.plan.description import Description, Ending, Identity, Naming, Role, Start, only
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.listing import listed_roles, named_port, training_restarts
@@ -66,5 +67,6 @@ def _start(shared: tuple[tuple[str, str], ...], role: Role, rank: int) -> Start:
     has, that is the order of ranks.
     """
     number = str(0 if role.type == XGBoostType.MASTER else rank + 1)
-    digits = len(str(int(dict(shared)["WORLD_SIZE"]) - 1))
+    last = (whole_number(dict(shared)["WORLD_SIZE"]) or 1) - 1
+    digits = len(str(last))
     return Start(env=(*shared, ("RANK", number), ("DMLC_TASK_ID", number.zfill(digits))))

@@ -7,9 +7,11 @@ works the same where nothing collects garbage.
 
 from __future__ import annotations
 
+from jobyard.numerals import whole_number
 from jobyard.plan.decision import Child, Delete
 from jobyard.plan.description import JSON, Description
 from jobyard.plan.naming import job_labels
+from jobyard.plan.pod_facts import COUNT_MAX
 
 KIND = "ConfigMap"
 
@@ -22,7 +24,7 @@ def attempt_of(taskset: str, name: str) -> int | None:
     """The attempt that a control unit is of; None for another object."""
     prefix = f"c-{taskset}-"
     number = name.removeprefix(prefix)
-    return int(number) if name.startswith(prefix) and number.isdecimal() else None
+    return whole_number(number, COUNT_MAX) if name.startswith(prefix) else None
 
 
 def unit_manifest(description: Description, attempt: int) -> JSON:

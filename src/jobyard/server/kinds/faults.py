@@ -7,6 +7,7 @@ decided here. Fields are named by their path as text, `spec.containers[0].name`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +17,7 @@ from jobyard.server.problem import Cause
 def quoted(value: Any) -> str:
     """A value as Go shows it in a message: a text in quotes, all else as JSON."""
     if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+        return str(math.trunc(value))
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if isinstance(value, str):
         return text

@@ -1,7 +1,8 @@
 """Kubernetes' quantities: `500m`, `2`, `4Gi`, as exact numbers and in their one spelling.
 
 The API server stores a quantity in its canonical spelling, whichever one it was sent, and
-compares the numbers. Nothing here knows what the quantities are of.
+compares the numbers. Nothing here knows what the quantities are of. A real server also takes
+`1e3000000`, and is busy with it for seconds or for minutes; here numbers have an end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 import msgspec
 import re2
 
+from jobyard.numerals import digits_value, signed_number
+
 FORMAT_TEXT = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -26,6 +29,9 @@ _BINARY_SUFFIX = {step: suffix for suffix, step in _BINARY.items()} | {0: ""}
 _LARGEST = 2**63 - 1
 _NANO = 10**9
 _CACHED = 4096
+DIGITS_MAX = 1000
+# So many digits, a sign, a point and a power.
+_LENGTH_MAX = DIGITS_MAX + 24
 
 
 class QuantityError(ValueError):
@@ -47,20 +53,37 @@ class Quantity(msgspec.Struct, frozen=True):
     spelling: Spelling
 
 
-@lru_cache(_CACHED)
 def parsed(text: str) -> Quantity:
     """Raises QuantityError."""
+    if len(text) > _LENGTH_MAX:
+        raise _too_long()
+    return _parsed(text)
+
+
+def _too_long() -> QuantityError:
+    return QuantityError(f"quantities of more than {DIGITS_MAX} digits are not taken")
+
+
+@lru_cache(_CACHED)
+def _parsed(text: str) -> Quantity:
     parts = _PARTS.search(text)
     if parts is None or not (parts[2] or parts[3]):
         raise QuantityError(FORMAT_TEXT)
     sign, whole, fraction, suffix, power = (parts[n] or "" for n in range(1, 6))
-    digits = Fraction(int(f"{whole}{fraction}"), 10 ** len(fraction))
+    number = digits_value(f"{whole}{fraction}", 10, 10**DIGITS_MAX)
+    if number is None:
+        raise _too_long()
+    digits = Fraction(number, 10 ** len(fraction))
     if suffix in _BINARY and not power:
         amount, spelling = digits * 1024 ** _BINARY[suffix], Spelling.BINARY
     elif suffix in _DECIMAL and not power:
         amount, spelling = digits * Fraction(10) ** _DECIMAL[suffix], Spelling.DECIMAL
-    elif suffix in ("e", "E") and power.strip("+-"):
-        amount, spelling = digits * Fraction(10) ** int(power), Spelling.EXPONENT
+    elif suffix in ("e", "E") and (exponent := signed_number(power)) is not None:
+        if exponent > DIGITS_MAX and digits:
+            raise _too_long()
+        # Below that it is rounded up to a billionth, whatever the digits are.
+        exponent = min(max(exponent, -2 * DIGITS_MAX), DIGITS_MAX)
+        amount, spelling = digits * Fraction(10) ** exponent, Spelling.EXPONENT
     else:
         raise QuantityError("unable to parse quantity's suffix")
     # What is asked for is never rounded away.

@@ -8,10 +8,13 @@ texts are. Knows no schema and no sets.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
+
+from jobyard.server.go_numbers import parsed_int
 
 # JSON's string escapes as Go's encoder writes them where they differ from Python's.
 _GO_ESCAPES = str.maketrans(
@@ -44,7 +47,7 @@ def _scalar_text(value: Any) -> str:
             text = text.replace("\\b", "\\u0008").replace("\\f", "\\u000c")
         return text
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
+        return str(math.trunc(value))
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -80,7 +83,7 @@ def canonical(text: str) -> str | None:
             case "k":
                 return keyed(dict(json.loads(rest)))
             case "i":
-                return f"i:{int(rest)}"
+                return f"i:{parsed_int(rest)}"
     except (ValueError, TypeError) as problem:
         raise ElementError(str(problem)) from None
     return None
@@ -106,7 +109,7 @@ def _order(text: str) -> tuple[Any, ...]:
         case "v":
             return 2, _rank(json.loads(rest))
         case "i":
-            return 3, int(rest)
+            return 3, parsed_int(rest)
     return 0, rest
 
 

@@ -7,6 +7,7 @@ Knows how bytes are laid out; refuses to know what a document is about.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -46,7 +47,7 @@ def _text(value: str) -> tuple[int, bytes]:
 
 
 def _number(value: int) -> tuple[int, bytes]:
-    return _VARINT, _varint(int(value))
+    return _VARINT, _varint(math.trunc(value))
 
 
 def _double(value: float) -> tuple[int, bytes]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.server import json_text
 from jobyard.server.go_words import go_noun
 from jobyard.server.problem import ProblemError, bad_request
 
@@ -21,19 +22,45 @@ _DECODING: Final = "error decoding patch: "
 Body = dict[str, Any]
 
 
+# Slower than the usual one, and takes what Go takes: odd characters, and no odd numbers.
+_DECODER: Final = json_text.decoder()
+
+
 def _decoded(patch: bytes, prefix: str) -> Any:
     try:
-        return msgspec.json.decode(patch)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    raise bad_request(f"{prefix}{_go_fault(patch)}")
+        value = _usually_decoded(patch)
+    except json_text.NoValueError as problem:
+        raise bad_request(f"{prefix}{problem}") from None
+    if value is msgspec.UNSET:
+        raise bad_request(f"{prefix}{_go_fault(patch)}")
+    return value
+
+
+def _usually_decoded(patch: bytes) -> Any:
+    """UNSET for what is no JSON; raises NoValueError."""
+    try:
+        if json_text.has_long_number(patch):
+            return _carefully_decoded(patch)
+        value = msgspec.json.decode(patch)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _carefully_decoded(patch)
+    if not json_text.is_flat(patch):
+        json_text.check_depth(value)
+    return value
+
+
+def _carefully_decoded(patch: bytes) -> Any:
+    try:
+        return json_text.decoded(json_text.cleaned(patch), _DECODER)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return msgspec.UNSET
 
 
 def _go_fault(patch: bytes) -> str:
     """What Go's decoder says about broken JSON, as near as the place of the fault allows."""
     text = patch.decode(errors="replace")
     try:
-        json.loads(text)
+        json.loads(text, parse_int=str)
     except json.JSONDecodeError as problem:
         if problem.pos >= len(text.rstrip()):
             return "unexpected end of JSON input"

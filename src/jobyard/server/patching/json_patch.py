@@ -8,11 +8,11 @@ doesn't tell what.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 import msgspec
 
+from jobyard.numerals import signed_number
 from jobyard.server.problem import Cause, Details, ProblemError, invalid
 from jobyard.server.resource import Object
 
@@ -22,7 +22,6 @@ _NO_OBJECT: Final = (
     ' type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string'
     ' "json:\\"kind,omitempty\\"" }'
 )
-_INDEX: Final = re.compile(r"[+-]?[0-9]+")
 
 
 class _MismatchError(Exception):
@@ -72,10 +71,8 @@ class _Draft:
 
 def _index(step: str, length: int) -> int:
     """A step as a place in a list that has this length."""
-    if not _INDEX.fullmatch(step):
-        raise _MismatchError
-    index = int(step)
-    if not -length <= index < length:
+    index = signed_number(step)
+    if index is None or not -length <= index < length:
         raise _MismatchError
     return index % length
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal
 from typing import Any, Final
 
@@ -67,10 +68,12 @@ def _typed(type_: str, value: Any, now: float) -> Cell:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     match type_:
         case "integer" if is_number:
-            return int(value)
+            whole: int = math.trunc(value)
+            return whole
         case "number" if is_number:
-            is_whole = abs(value) < 10**_JSON_EXPONENT and value == int(value)
-            return int(value) if is_whole else float(value)
+            is_whole = abs(value) < 10**_JSON_EXPONENT and value == math.trunc(value)
+            number: int | float = math.trunc(value) if is_whole else value * 1.0
+            return number
         case "boolean" if isinstance(value, bool):
             return value
         case "date" if isinstance(value, str):

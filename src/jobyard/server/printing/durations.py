@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime
 from typing import Any, Final
@@ -29,13 +30,13 @@ _STEPS: Final = (
 _LONGEST_SECONDS: Final = 2**63 // 10**9
 
 _RFC_3339: Final = re.compile(
-    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
 
 
 def human_duration(duration_seconds: float) -> str:
     """`90s`, `4m5s`, `3h`, `12d`; clocks may differ by less than two seconds."""
-    seconds = int(duration_seconds)
+    seconds = math.trunc(duration_seconds)
     if seconds < -1:
         return INVALID
     seconds = min(max(seconds, 0), _LONGEST_SECONDS)

@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from jobyard.kubelet import KubeletError
+from jobyard.numerals import port_number
 from jobyard.server.call import Call
 from jobyard.server.kubelet import Kubelet
 from jobyard.server.problem import bad_request
@@ -35,7 +36,6 @@ from jobyard.server.streaming.wires import BLOCK_BYTES, Finished, SocketWire, Wi
 
 FORWARD: Final = "portforward.k8s.io"
 TUNNEL: Final = f"SPDY/3.1+{FORWARD}"
-PORT_MAX: Final = 65535
 # How long the second stream of a pair may take.
 PAIR_SECONDS: Final = 30.0
 CLOSE_SECONDS: Final = 3.0
@@ -79,8 +79,8 @@ def asked_ports(call: Call) -> tuple[int, ...]:
 
 
 def _port(text: str) -> int:
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
-    if not 0 < number <= PORT_MAX:
+    number = port_number(text)
+    if number is None:
         raise bad_request(f'unable to parse "{text}" as a port')
     return number
 
@@ -126,9 +126,8 @@ class Forwarder:
 
     async def _take(self, stream: SpdyStream) -> None:
         kind = stream.headers.get("streamtype", "")
-        port = stream.headers.get("port", "")
-        is_port = port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= PORT_MAX
-        if kind not in ("data", "error") or not is_port:
+        port = port_number(stream.headers.get("port", ""))
+        if kind not in ("data", "error") or port is None:
             await stream.reset(PROTOCOL_ERROR)
             self._connection.forget(stream)
             return
@@ -142,7 +141,7 @@ class Forwarder:
             asyncio.get_running_loop().call_later(PAIR_SECONDS, self._expire, request, kind, stream)
             return
         data, error = (stream, other) if kind == "data" else (other, stream)
-        task = asyncio.create_task(self._forward(int(port), data, error))
+        task = asyncio.create_task(self._forward(port, data, error))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from jobyard.kubelet import ExecOptions, Session, Stream
+from jobyard.numerals import whole_number
 from jobyard.server.resource import Object
 from jobyard.server.streaming.channels import CLOSING, Channels, Message
 from jobyard.server.streaming.outcomes import told
@@ -132,7 +133,7 @@ class SpdyEnds:
         cls, connection: SpdyConnection, options: ExecOptions, protocol: str
     ) -> Self | None:
         """Waits until the client has opened all streams; None if it doesn't."""
-        version = int(protocol[1]) if protocol[0] == "v" else 1
+        version = whole_number(protocol[1:2]) or 1
         wanted = {"error"}
         wanted |= {name for name in ("stdin", "stdout", "stderr") if getattr(options, name)}
         if options.tty and version >= 3:

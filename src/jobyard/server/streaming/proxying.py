@@ -18,6 +18,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from jobyard.kubelet import KubeletError
+from jobyard.numerals import port_number, whole_number
 from jobyard.server.call import Call, Reply
 from jobyard.server.kubelet import Kubelet
 from jobyard.server.log_request import pod_asked_for
@@ -68,12 +69,15 @@ def port_of(wanted: Destination, pod: Object) -> int:
     ports = [each for box in pod["spec"]["containers"] for each in box.get("ports") or ()]
     if not wanted.port:
         default = HTTPS_PORT if wanted.scheme == "https" else HTTP_PORT
-        return int(ports[0]["containerPort"]) if ports else default
-    if wanted.port.isascii() and wanted.port.isdecimal() and 0 < int(wanted.port[:6]) <= 65535:
-        return int(wanted.port)
+        first: int = ports[0]["containerPort"] if ports else default
+        return first
+    number = port_number(wanted.port)
+    if number is not None:
+        return number
     for each in ports:
         if each.get("name") == wanted.port:
-            return int(each["containerPort"])
+            found: int = each["containerPort"]
+            return found
     raise bad_request(f'invalid pod request "{wanted.name}:{wanted.port}"')
 
 
@@ -182,9 +186,9 @@ async def _asked(
         location = found.headers.get("Location", "")
         if location:
             answer.headers["Location"] = _relocated(location, url, prefix)
-        length = found.headers.get("Content-Length")
-        if length is not None and length.isdecimal():
-            answer.content_length = int(length)
+        length = whole_number(found.headers.get("Content-Length", ""))
+        if length is not None:
+            answer.content_length = length
         elif request.version >= aiohttp.HttpVersion11:
             answer.enable_chunked_encoding()
         await answer.prepare(request)

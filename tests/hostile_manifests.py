@@ -1,0 +1,79 @@
+"""Manifests with such values in them that `hostility` draws."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+from hostility import Hostility, Raw
+from mutation import FIXED, Path, at, paths
+
+
+class HostileMutator:
+    """Draws manifests with one or two such values in them, as texts."""
+
+    def __init__(self, manifests: list[dict[str, Any]], seed: int) -> None:
+        self._dice = random.Random(seed)
+        self._values = Hostility(self._dice)
+        self._manifests = manifests
+        # How many were drawn.
+        self.count = 0
+
+    def draw(self) -> str:
+        """JSON."""
+        manifest = copy.deepcopy(self._dice.choice(self._manifests))
+        for _ in range(self._dice.choice((1, 1, 2))):
+            self._mutate(manifest)
+        return dumped(manifest)
+
+    def taken(self) -> dict[str, Any]:
+        """One with texts alone, which an API server is likelier to take."""
+        self.count += 1
+        manifest = copy.deepcopy(self._dice.choice(self._manifests))
+        for _ in range(self._dice.choice((1, 1, 2))):
+            self._put(manifest, self._values.text(), of=str)
+        return manifest
+
+    def _mutate(self, manifest: dict[str, Any]) -> None:
+        metadata = manifest.get("metadata")
+        if isinstance(metadata, dict) and self._dice.random() < 0.1:
+            metadata["managedFields"] = [{"fieldsV1": self._values.depth()}]
+        else:
+            self._put(manifest, self._values.value())
+
+    def _put(self, manifest: dict[str, Any], value: Any, of: type | None = None) -> None:
+        places = [path for path in paths(manifest) if path not in FIXED]
+        if of is not None:
+            places = [path for path in places if isinstance(at(manifest, path), of)]
+        path: Path = self._dice.choice(places)
+        parent, last = at(manifest, path[:-1]), path[-1]
+        if isinstance(parent, dict) and self._dice.random() < 0.1 and isinstance(value, str):
+            # As a name of a field, such as a label's or a resource's.
+            parent[value] = parent[last]
+        elif isinstance(parent, list) and self._dice.random() < 0.3:
+            parent.insert(self._dice.randrange(len(parent) + 1), value)
+        else:
+            parent[last] = value
+
+
+def dumped(value: Any) -> str:
+    """JSON text; raw parts stand in it as they are, however deep they go."""
+    parts: list[str] = []
+
+    def marked(found: Any) -> Any:
+        match found:
+            case Raw():
+                parts.append(found.text)
+                return f"<raw {len(parts) - 1}>"
+            case dict():
+                return {key: marked(item) for key, item in found.items()}
+            case list():
+                return [marked(item) for item in found]
+        return found
+
+    text = json.dumps(marked(value))
+    for number, part in enumerate(parts):
+        text = text.replace(f'"<raw {number}>"', part)
+    return text

@@ -1,0 +1,238 @@
+"""Manifests with values that nobody thought of: a finding each time, and soon.
+
+The commands are asked in this process, as often as a run allows; a real API server and the
+controller get those that such a server takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hostile_manifests import HostileMutator
+from job_manifests import generic, manifest, template
+from manifests import EXAMPLES, documents, valid_manifests
+from rig.api import ApiCaller
+from rig.jobyard_controller import running_controller
+from rig.plane import ControlPlane
+from rig.selection import all_is_asked_for
+from waiting import until
+
+from jobyard.api.kinds import KINDS, kind_of
+from jobyard.cli.main import cli
+from jobyard.plan.lowering import has_replicas
+
+MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000" if all_is_asked_for() else "2000"))
+CHUNKS = max(4, MUTATIONS // 1000)
+SEED = int(os.environ["JOBYARD_SEED"])
+SECONDS_MAX = 2.0
+# Jobs that the controller gets.
+JOBS = 1_000 if all_is_asked_for() else 48
+STATUS_SECONDS = 600
+CONCURRENCY = 8
+# To write out such a power takes a real API server itself from a second to minutes.
+_TOWER = re.compile(r"[eE][+-]?[0-9]{6,}")
+Json = dict[str, Any]
+
+
+def answered(*arguments: str, text: str) -> str | None:
+    """What is wrong with how a command deals with a file; None if nothing is."""
+    begun = time.process_time()
+    result = CliRunner().invoke(cli, [*arguments, "-"], input=text)
+    seconds = time.process_time() - begun
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        return f"{arguments[0]}: {result.exception!r}"
+    if result.exit_code not in (0, 1, 2) or "Traceback" in result.output:
+        return f"{arguments[0]}: exit code {result.exit_code}"
+    if "is not understood" in result.output:
+        return f"{arguments[0]}: {result.output[:500]}"
+    return f"{arguments[0]}: {seconds:.1f} s" if seconds > SECONDS_MAX else None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_commands_find_something_to_say_about_random_mutations(chunk: int, tmp_path: Path) -> None:
+    mutator = HostileMutator(valid_manifests(), SEED + chunk)
+    for number in range(MUTATIONS // CHUNKS):
+        drawn = mutator.draw()
+        # What begins with a brace is read as JSON; with a comment before it, as YAML.
+        text = drawn if number % 2 else f"# yaml\n{drawn}"
+        wrong = answered("validate", text=text) or answered("render", text=text)
+        if wrong is not None:
+            (tmp_path / "manifest").write_text(text)
+            pytest.fail(
+                f"{wrong}\n{tmp_path / 'manifest'}: {text[:300]}\n"
+                f"repeat with JOBYARD_SEED={SEED} -k 'random_mutations and {chunk}'"
+            )
+
+
+def beam(**task_manager: Any) -> Json:
+    """The example with a Flink cluster."""
+    (found,) = [
+        document.value
+        for path in EXAMPLES
+        if path.name == "flink.yaml" and path.parent.name == "beamjob"
+        for document in documents(path)
+        if document.value["kind"] == "BeamJob"
+    ]
+    changed: Json = json.loads(json.dumps(found))
+    changed["spec"]["flinkClusterTemplate"]["spec"].update(task_manager)
+    return changed
+
+
+def with_resources(resources: Json) -> Json:
+    job = generic({"worker": 1})
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["resources"] = resources
+    return job
+
+
+def mpi(arguments: list[str], **limits: str) -> Json:
+    pods = template("mpi-worker")
+    pods["spec"]["containers"][0]["resources"] = {"limits": limits}
+    worker = {"replicas": 2, "cmd": ["walk"], "template": pods, "extraMPIArgs": arguments}
+    return manifest("MPIJob", {"worker": worker})
+
+
+def calling(variable: str) -> Json:
+    job = generic({"worker": 1}, service={"ports": [{"name": "p", "port": 80}]})
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["args"] = [variable]
+    return job
+
+
+HUGE = "9" * 5_000
+TOWER = "1e3000000"
+BEYOND = "1e99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        pytest.param(
+            beam(taskManager={"replicas": 1, "resources": {"limits": {"cpu": TOWER}}}),
+            "",
+            id="a Flink cluster with more cores than there are",
+        ),
+        pytest.param(
+            beam(taskManager={"replicas": 1, "resources": {"limits": {"memory": HUGE}}}),
+            "",
+            id="a Flink cluster with more memory than there is",
+        ),
+        pytest.param(
+            with_resources({"limits": {"cpu": BEYOND}, "requests": {"cpu": BEYOND}}),
+            "is not a quantity, such as 500m, 2 or 4Gi: Kubernetes refuses such a pod",
+            id="an exponent that no API server takes",
+        ),
+        pytest.param(
+            with_resources({"limits": {"cpu": TOWER}, "requests": {"cpu": HUGE}}),
+            "",
+            id="a limit and a request beyond all bounds",
+        ),
+        pytest.param(mpi([], **{"nvidia.com/gpu": HUGE}), "", id="more GPUs than there are"),
+        pytest.param(mpi(["-N", HUGE]), "", id="more processes on a node than can be counted"),
+        pytest.param(mpi(["-np", "٣"]), "", id="a number of processes in another script"),
+        pytest.param(mpi(["--map-by", f"ppr:{HUGE}:node"]), "", id="mapped by a huge number"),
+        pytest.param(
+            calling(f"$(service.worker[{HUGE}].host)"),
+            "worker has the ranks 0 to 0",
+            id="the host of a rank that can't be counted to",
+        ),
+        pytest.param(
+            calling("$(service.worker[²].host)"),
+            "worker has the ranks 0 to 0, ² is not one",
+            id="the host of a rank that is no number",
+        ),
+        pytest.param(
+            beam(flinkProperties={"rest.port": HUGE, "blob.server.port": "٣"}),
+            "",
+            id="ports of a Flink cluster that are none",
+        ),
+    ],
+)
+def test_a_number_in_a_job_that_is_none_is_no_fault_of_the_program(job: Json, says: str) -> None:
+    text = json.dumps(job)
+    assert answered("validate", text=text) is None
+    assert answered("render", text=text) is None
+    assert says in CliRunner().invoke(cli, ["validate", "-"], input=text).output
+
+
+def test_a_port_that_nobody_can_listen_on_is_not_given_to_a_pod() -> None:
+    job = beam(flinkProperties={"rest.port": "99999", "jobmanager.rpc.port": "7000-7005"})
+    shown = CliRunner().invoke(cli, ["render", "-"], input=json.dumps(job)).output
+    assert "containerPort: 99999" not in shown
+    assert "containerPort: 8081" in shown
+    assert "containerPort: 7000" in shown
+
+
+def test_every_job_that_an_api_server_takes_gets_a_status(
+    control_plane: ControlPlane, namespace: str, crds: None
+) -> None:
+    """Whatever is written in it."""
+    mutator = HostileMutator(_jobs(), SEED)
+
+    async def act() -> None:
+        async with ApiCaller(control_plane) as api:
+            made = await _made(api, mutator, namespace)
+            async with running_controller(control_plane.kubeconfig, namespace) as controller:
+                async with asyncio.timeout(STATUS_SECONDS):
+                    await until(lambda: _all_say_something(api, namespace, made))
+                assert controller.process.returncode is None
+            raised = [each for each in controller.lines if "Traceback" in str(each)]
+            assert not raised, f"repeat with JOBYARD_SEED={SEED}: {raised[:3]}"
+
+    asyncio.run(act())
+
+
+def _jobs() -> list[Json]:
+    found = [each for each in valid_manifests() if _path(each, "n") is not None]
+    assert found
+    return found
+
+
+def _path(job: Json, namespace: str) -> str | None:
+    kind = kind_of(job["apiVersion"], job["kind"])
+    if kind is None or not has_replicas(kind):
+        return None
+    return f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.plural}"
+
+
+async def _made(api: ApiCaller, mutator: HostileMutator, namespace: str) -> dict[str, str]:
+    """As many jobs as are wanted, by the paths of their kinds and their names."""
+    made: dict[str, str] = {}
+
+    async def make() -> None:
+        while len(made) < JOBS:
+            job = mutator.taken()
+            metadata, path = job.get("metadata"), _path(job, namespace)
+            if not isinstance(metadata, dict) or path is None or _TOWER.search(json.dumps(job)):
+                continue
+            name = f"job-{len(made)}-{mutator.count}"
+            metadata["name"] = name
+            answer = await api.request("POST", path, body=job)
+            assert answer.status in (201, 400, 422), answer.text
+            if answer.status == 201:
+                made[name] = path
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONCURRENCY):
+            group.create_task(make())
+    return made
+
+
+async def _all_say_something(api: ApiCaller, namespace: str, made: dict[str, str]) -> bool:
+    silent = set(made)
+    for path in {_path({"apiVersion": k.api_version, "kind": k.name}, namespace) for k in KINDS}:
+        if path is None:
+            continue
+        answer = await api.request("GET", path)
+        for item in answer.body["items"]:
+            status = item.get("status") or {}
+            if status.get("phase") and (status.get("conditions") or status.get("phaseMessage")):
+                silent.discard(item["metadata"]["name"])
+    return not silent
