@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
 from jobyard.cli.file_names import FileName
 from jobyard.cli.printing import print_objects
 from jobyard.cli.sources import read_sources
 from jobyard.manifest.checking import Checked, checked
-from jobyard.plan.description import Description
+from jobyard.plan.description import JSON, Description
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_name
 from jobyard.plan.rendering import children
@@ -35,19 +37,25 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
     if any(result.has_errors for result in results):
         _tell_errors(results)
         ctx.exit(1)
-    objects = []
-    for result in results:
-        description = described(result.kind, result.value) if result.kind else None
-        if description is None:
-            continue
-        if defaults:
-            objects.append(result.value)
-        objects += children(description)
+    jobs = [
+        (result, description)
+        for result in results
+        if result.kind and (description := described(result.kind, result.value)) is not None
+    ]
+    for result, description in jobs:
         click.echo(_pods_line(result, description), err=True)
-    if objects:
-        print_objects(objects, output)
+    if jobs:
+        print_objects(_objects(jobs, with_jobs=defaults), output)
     else:
         click.echo(f"{file}: there is no job in it, so there is nothing to show", err=True)
+
+
+def _objects(jobs: list[tuple[Checked, Description]], *, with_jobs: bool) -> Iterator[JSON]:
+    """One after the other: those of a large job wouldn't fit into memory together."""
+    for result, description in jobs:
+        if with_jobs:
+            yield result.value
+        yield from children(description)
 
 
 def _tell_errors(results: list[Checked]) -> None:

@@ -31,7 +31,7 @@ class World:
     """The shelves, and the view of one job."""
 
     def __init__(self, wake: Callable[[JobKey], None]) -> None:
-        self._wake = wake
+        self.wake = wake
         self._keys: dict[str, JobKey] = {}
         self._uids: dict[JobKey, str] = {}
         self.jobs = {kind.name: Shelf[JobRecord](self._job_changed) for kind in JOB_KINDS}
@@ -99,12 +99,12 @@ class World:
             self._keys.pop(before, None)
         self._keys[record.uid] = record.key
         self._uids[record.key] = record.uid
-        self._wake(record.key)
+        self.wake(record.key)
 
     def _owned_changed(self, obj: Pod | ChildRecord) -> None:
         key = self._keys.get(obj.job_uid)
         if key is not None:
-            self._wake(key)
+            self.wake(key)
 
     def forget(self, key: JobKey) -> None:
         """A job that is gone."""
