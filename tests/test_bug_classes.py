@@ -166,7 +166,8 @@ def test_the_launcher_itself_waits_for_its_workers() -> None:
     world = World(mpi())
     world.settle()
     (files,) = [w.build() for key, w in world.wanted.items() if key[0] == "ConfigMap"]
-    assert files["data"]["hosts"].split() == ["job-worker-0.job", "job-worker-1.job"]
+    hosts = [line.split()[0] for line in files["data"]["hostfile"].splitlines()]
+    assert hosts == ["job-worker-0.job", "job-worker-1.job"]
 
 
 # mpi-operator 608
