@@ -18,7 +18,7 @@ import msgspec
 from jobyard.client.request import Answer, Request, create, get, resource_named
 from jobyard.controller.notes import Note
 from jobyard.controller.objects import owned
-from jobyard.controller.performing import Outcome, Perform
+from jobyard.controller.performing import Outcome, Perform, UnsendableError
 from jobyard.controller.records import JobRecord, meta_of
 from jobyard.controller.world import World
 from jobyard.plan.decision import (
@@ -42,7 +42,12 @@ MESSAGE_LENGTH_MAX = 1000
 _CONFLICT = 409
 _FORBIDDEN = 403
 _TOO_LARGE = 413
+_SERVER_ERROR = 500
 _REFUSED = (400, _FORBIDDEN, _TOO_LARGE, 422)
+# etcd's words for an object that it won't store, which come as an error of the server.
+_UNSTORABLE = ("request is too large", "message larger than max")
+# What an API server reads of a request.
+BODY_BYTES_MAX = 3 * 2**20
 # Kubernetes' own words; the status code alone doesn't tell it from a policy about pods.
 _QUOTA = "exceeded quota"
 
@@ -53,6 +58,7 @@ class Wish(msgspec.Struct, frozen=True):
     api_version: str
     key: ChildKey
     owner: JSON
+    bytes: int
 
 
 class Fate(Enum):
@@ -98,12 +104,19 @@ class Creating:
         return is_well
 
     def _taken(self, creates: Creates, n: int, outcome: Outcome) -> Fate | Wish:
-        if outcome is None:
+        wish = creates.wishes.get(n)
+        if wish is not None and wish.bytes > BODY_BYTES_MAX:
+            said = f"it would have {wish.bytes} bytes, and an API server takes {BODY_BYTES_MAX}"
+            self._note.obstacles[wish.key] = Obstacle(INVALID_TEMPLATE, said)
+            return Fate.FAILED
+        if outcome is None or wish is None:
             # Not known: tried again, and told by metrics and logs.
             return Fate.FAILED
-        wish = creates.wishes[n]
         if outcome.status == _CONFLICT:
             return wish
+        if creates.dry_run and wish.key in self._note.too_large:
+            # Whoever doesn't store it doesn't know.
+            return Fate.FAILED
         if not outcome.is_ok:
             self._refused(wish.key, outcome)
             return Fate.FAILED
@@ -114,10 +127,12 @@ class Creating:
         return Fate.MADE
 
     def _refused(self, key: ChildKey, outcome: Answer) -> None:
-        if outcome.status not in _REFUSED:
+        said = outcome.problem.message[:MESSAGE_LENGTH_MAX]
+        if outcome.status == _SERVER_ERROR and any(words in said for words in _UNSTORABLE):
+            self._note.too_large.add(key)
+        elif outcome.status not in _REFUSED:
             # Not the object's fault: tried again, and told by metrics and logs.
             return
-        said = outcome.problem.message[:MESSAGE_LENGTH_MAX]
         is_forbidden = outcome.status == _FORBIDDEN
         reason = QUOTA_EXCEEDED if is_forbidden and _QUOTA in said else INVALID_TEMPLATE
         self._note.obstacles[key] = Obstacle(reason, said, may_pass=is_forbidden)
@@ -204,9 +219,13 @@ class Creates(Sequence[Request]):
         manifest = owned(self._record, self._manifests[place])
         api_version, key = manifest["apiVersion"], child_key(manifest)
         (owner,) = manifest["metadata"]["ownerReferences"]
-        self.wishes[place] = Wish(api_version, key, owner)
         resource = resource_named(api_version, key[0])
-        return create(resource, self._record.namespace, manifest, dry_run=self.dry_run)
+        request = create(resource, self._record.namespace, manifest, dry_run=self.dry_run)
+        size = len(request.body or b"")
+        self.wishes[place] = Wish(api_version, key, owner, size)
+        if size > BODY_BYTES_MAX:
+            raise UnsendableError
+        return request
 
 
 def _is_of_earlier(meta: Meta, owner: JSON) -> bool:

@@ -34,6 +34,10 @@ _CONFLICT = 409
 _log = logging.getLogger(__name__)
 
 
+class UnsendableError(Exception):
+    """A request can't be built. Whoever builds requests knows why."""
+
+
 class Perform(Protocol):
     """Carries out a batch of requests of one job, all of them or as far as they go.
 
@@ -92,7 +96,11 @@ class Performer:
         take: Callable[[int, Outcome], T],
     ) -> T:
         async with self._slots.of(group) as slot:
-            return take(n, await self._outcome(requests[n], slot))
+            try:
+                request = requests[n]
+            except UnsendableError:
+                return take(n, None)
+            return take(n, await self._outcome(request, slot))
 
     async def _outcome(self, request: Request, slot: Slot[Hashable]) -> Outcome:
         async def wait(seconds: float) -> None:
