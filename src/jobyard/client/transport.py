@@ -76,6 +76,9 @@ class Transport:
             ),
             # Compressing costs more than it saves on the short way to an API server.
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+            # Whoever does it all the same, such as a user's program behind pods/proxy, could mean
+            # a thousand times as many bytes.
+            auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         return self
