@@ -23,6 +23,8 @@ from jobyard.plan.pod_facts import Container, Pod, PodPhase
 JSON = dict[str, Any]
 CONTAINERS = 32
 NAME_LENGTH_MAX = 63
+# Of an XGBoostTrainingJob with as many workers as there can be.
+SHORT_NAME_LENGTH_MAX = 6
 # As many digits as there can be, with room for those that are counted now.
 COUNT = 2_000_000_000
 MOMENT = "2026-01-01T00:00:00Z"
@@ -45,7 +47,11 @@ def largest_job(kind: str, replicas: int = REPLICAS_MAX) -> JSON:
     manifest = MAKERS[kind](replicas)
     types = {"BeamJob": "flinkcluster-taskmanager", "TensorFlowTrainingJob": "evaluator"}
     longest = f"-{types.get(kind, 'worker')}-{replicas - 1}"
-    manifest["metadata"]["name"] = "n" * (NAME_LENGTH_MAX - len(longest))
+    length = NAME_LENGTH_MAX - len(longest)
+    if kind == "XGBoostTrainingJob":
+        # All of its workers stand in one variable.
+        length = min(length, SHORT_NAME_LENGTH_MAX)
+    manifest["metadata"]["name"] = "n" * length
     return manifest
 
 

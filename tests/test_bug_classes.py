@@ -165,8 +165,9 @@ def test_a_pod_stuck_in_terminating_is_forced_once_its_node_is_lost() -> None:
 def test_the_launcher_itself_waits_for_its_workers() -> None:
     world = World(mpi())
     world.settle()
-    (files,) = [w.manifest for key, w in world.wanted.items() if key[0] == "ConfigMap"]
-    assert files["data"]["hosts"].split() == ["job-worker-0.job", "job-worker-1.job"]
+    (files,) = [w.build() for key, w in world.wanted.items() if key[0] == "ConfigMap"]
+    hosts = [line.split()[0] for line in files["data"]["hostfile"].splitlines()]
+    assert hosts == ["job-worker-0.job", "job-worker-1.job"]
 
 
 # mpi-operator 608

@@ -47,6 +47,7 @@ from jobyard.controller.logs import TEXT_LENGTH_MAX, JsonLines, LogFormat, confi
 from jobyard.controller.metrics import JOB_KINDS, PHASES, Metrics
 from jobyard.controller.notes import Notes
 from jobyard.controller.reconciling import Next, Reconciler
+from jobyard.controller.records import JobKey
 from jobyard.controller.serving import Serving, ServingError
 from jobyard.controller.world import World
 
@@ -650,20 +651,21 @@ async def fetched(serving: Serving, path: str) -> tuple[int, str, str]:
 def test_the_endpoints_answer() -> None:
     metrics = Metrics()
     metrics.queued(5)
-    state = {"ready": False, "alive": True}
+    is_ready, standstill = False, ""
 
     async def ask() -> None:
+        nonlocal is_ready, standstill
         async with Serving(
-            "127.0.0.1", 0, metrics, lambda: state["ready"], lambda: state["alive"]
+            "127.0.0.1", 0, metrics, lambda: is_ready, lambda: standstill
         ) as serving:
             assert serving.port != 0
             assert (await fetched(serving, "/healthz"))[:2] == (200, "ok\n")
             unready = await fetched(serving, "/readyz")
             assert unready[:2] == (503, "the caches are not filled yet\n")
-            state["ready"], state["alive"] = True, False
+            is_ready, standstill = True, "nothing was done for 200 s"
             assert (await fetched(serving, "/readyz"))[:2] == (200, "ok\n")
             stuck = await fetched(serving, "/healthz")
-            assert stuck[:2] == (503, "the work makes no progress\n")
+            assert stuck[:2] == (503, "nothing was done for 200 s\n")
             status, text, kind = await fetched(serving, "/metrics")
             assert (status, kind) == (200, "text/plain; version=1.0.0; charset=utf-8")
             (depth,) = (
@@ -864,8 +866,10 @@ def test_a_record_is_bounded_and_always_encodes(log: logging.Logger, tmp_path: P
 def test_a_job_that_is_gone_is_forgotten() -> None:
     """What is kept between passes must not grow with the jobs there ever were."""
 
-    async def nothing(requests: Sequence[Request]) -> Sequence[Answer | None]:
-        return [None for _ in requests]
+    async def nothing(
+        _: JobKey, requests: Sequence[Request], take: Callable[[int, Answer | None], Any]
+    ) -> Sequence[Any]:
+        return [take(n, None) for n in range(len(requests))]
 
     manifest = next(m for m in valid_manifests() if m["kind"] == "GenericJob")
     manifest["metadata"] |= {"namespace": "default", "uid": "u", "resourceVersion": "1"}
@@ -874,7 +878,7 @@ def test_a_job_that_is_gone_is_forgotten() -> None:
     world.jobs["GenericJob"].changed(record)
     notes.of(record)
     world.jobs["GenericJob"].removed(record)
-    reconciler = Reconciler(world, notes, nothing, lambda: 0.0, dict)
+    reconciler = Reconciler(world, notes, nothing, lambda: 0.0, dict, lambda *_: None)
     passed = reconciler.reconcile(record.key)
     with pytest.raises(StopIteration) as ended:
         passed.send(None)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jobyard.client.request import PODS, Answer, Request, create
-from jobyard.controller.performing import FIRST_BATCH, PARALLEL_MAX, Performer
+from jobyard.client.sender import Sender
+from jobyard.controller.creating import FIRST_BATCH
+from jobyard.controller.fairness import Slots
+from jobyard.controller.performing import PARALLEL_MAX, SLOTS, Performer, as_it_is
 from jobyard.controller.queue import RETRY_MAX_SECONDS, RETRY_SECONDS, ClosedError, WorkQueue
+from jobyard.controller.records import JobKey
 from jobyard.controller.shelf import Shelf
 
 
@@ -193,6 +201,174 @@ def test_a_closed_queue_gives_out_nothing() -> None:
     queue_test(act)
 
 
+# Groups take turns
+
+
+def grouped(act: Callable[[WorkQueue[str], Clock], Coroutine[Any, Any, None]], places: int) -> None:
+    """Keys are `group/name` here."""
+
+    async def scene() -> None:
+        clock = Clock()
+        queue = WorkQueue[str](clock, group_of=lambda key: key.partition("/")[0], places=places)
+        await act(queue, clock)
+
+    asyncio.run(scene())
+
+
+def test_a_group_with_a_thousand_keys_does_not_delay_another_ones() -> None:
+    async def act(queue: WorkQueue[str], clock: Clock) -> None:
+        for n in range(1000):
+            queue.wake(f"busy/{n}")
+        clock.now += 1
+        queue.wake("quiet/a")
+        queue.wake("quiet/b")
+        taken = []
+        for _ in range(6):
+            key = await queue.next()
+            taken.append(key)
+            queue.done(key)
+        assert taken.index("quiet/a") <= 1
+        assert taken.index("quiet/b") <= 3
+
+    grouped(act, 100)
+
+
+def test_within_a_group_the_key_that_is_due_for_longest_comes_first() -> None:
+    async def act(queue: WorkQueue[str], clock: Clock) -> None:
+        queue.wake_in("a/late", 2)
+        queue.wake_in("a/early", 1)
+        queue.wake_in("b/only", 3)
+        clock.now += 5
+        assert [await queue.next() for _ in range(3)] == ["a/early", "b/only", "a/late"]
+
+    grouped(act, 100)
+
+
+def test_a_group_never_holds_the_last_place() -> None:
+    """However long its passes take, and however many such groups there are."""
+
+    async def act(queue: WorkQueue[str], _: Clock) -> None:
+        for n in range(100):
+            queue.wake(f"a/{n}")
+        held = 0
+        while not await is_idle(queue):
+            held += 1
+        assert held == 6, "a third of eighteen"
+        for group in "bcde":
+            queue.wake(f"{group}/0")
+            assert await queue.next() == f"{group}/0"
+        assert await is_idle(queue)
+
+    grouped(act, 18)
+
+
+def test_a_place_that_is_given_back_goes_to_whoever_waits_for_it() -> None:
+    async def act(queue: WorkQueue[str], _: Clock) -> None:
+        for n in range(3):
+            queue.wake(f"a/{n}")
+        assert await queue.next() == "a/0"
+        waiting = asyncio.create_task(queue.next())
+        await until_it_waits()
+        assert not waiting.done()
+        queue.done("a/0")
+        async with asyncio.timeout(5):
+            assert await waiting == "a/1"
+
+    grouped(act, 3)
+
+
+async def until_it_waits() -> None:
+    """Every task that can run has run."""
+    for _ in range(10):
+        await asyncio.get_running_loop().run_in_executor(None, str)
+
+
+def test_turns_cost_the_same_however_many_groups_there_are() -> None:
+    async def act(queue: WorkQueue[str], clock: Clock) -> None:
+        for n in range(20_000):
+            queue.wake(f"group-{n}/key")
+        clock.now += 1
+        seen = set()
+        async with asyncio.timeout(20):
+            for _ in range(20_000):
+                key = await queue.next()
+                seen.add(key)
+                queue.done(key)
+        assert len(seen) == 20_000
+
+    grouped(act, 32)
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_queue_gives_out_what_a_plain_one_would(data: st.DataObject) -> None:
+    """Whatever comes in whichever order: nothing is lost, doubled, or given out too early."""
+
+    async def scene() -> None:
+        clock = Clock()
+        queue = WorkQueue[str](clock, group_of=lambda key: key[0], places=7)
+        due: dict[str, float] = {}
+        busy: set[str] = set()
+        keys = st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])
+        for _ in range(data.draw(st.integers(1, 40))):
+            match data.draw(st.sampled_from(["wake", "wake_in", "next", "done", "time"])):
+                case "wake":
+                    key = data.draw(keys)
+                    queue.wake(key)
+                    due[key] = min(due.get(key, clock.now), clock.now)
+                case "wake_in":
+                    key, seconds = data.draw(keys), data.draw(st.sampled_from([0.0, 1.0, 2.0]))
+                    queue.wake_in(key, seconds)
+                    due[key] = min(due.get(key, clock.now + seconds), clock.now + seconds)
+                case "time":
+                    clock.now += data.draw(st.sampled_from([0.5, 1.0, 3.0]))
+                case "done" if busy:
+                    key = data.draw(st.sampled_from(sorted(busy)))
+                    busy.remove(key)
+                    queue.done(key)
+                case "next":
+                    counts = Counter(key[0] for key in busy)
+                    free = 7 - len(busy)
+                    may = {
+                        key
+                        for key, at in due.items()
+                        if at <= clock.now and key not in busy and 2 * counts[key[0]] < free
+                    }
+                    if not may:
+                        assert await is_idle(queue)
+                        continue
+                    key = await queue.next()
+                    assert key in may
+                    del due[key]
+                    busy.add(key)
+
+    asyncio.run(scene())
+
+
+def test_slots_of_those_who_give_up_go_to_others() -> None:
+    async def scene() -> None:
+        slots = Slots[str](3)
+        async with slots.of("a"):
+            waiting = [asyncio.create_task(slots.take(group)) for group in "abab"]
+            await until_it_waits()
+            # b found one of the free ones at once; the others wait.
+            assert [task.done() for task in waiting] == [False, True, False, False]
+            waiting[0].cancel()
+            await until_it_waits()
+            slots.give_back("b")
+            await until_it_waits()
+        async with asyncio.timeout(5):
+            await asyncio.wait(waiting)
+        assert [task.cancelled() for task in waiting] == [True, False, False, False]
+
+    asyncio.run(scene())
+
+
+# Requests
+
+KEY = JobKey("GenericJob", "default", "job")
+
+
 class CountingSender:
     """Answers at once, and counts what is under way."""
 
@@ -215,9 +391,30 @@ class CountingSender:
         raise AssertionError(f"{request}: nothing is watched here")
         yield b""
 
+    def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
+        return self.lines(request)
 
-def creates(count: int) -> list[Request]:
-    return [create(PODS, "default", {"metadata": {"name": f"p{n}"}}) for n in range(count)]
+
+class StuckSender(CountingSender):
+    """Never answers in the namespaces that are named; the others at once."""
+
+    def __init__(self, *stuck: str) -> None:
+        super().__init__(201)
+        self._stuck = stuck
+
+    async def send(self, request: Request) -> Answer:
+        if any(f"/namespaces/{namespace}/" in request.path for namespace in self._stuck):
+            self.sent += 1
+            await asyncio.Event().wait()
+        return await super().send(request)
+
+
+def creates(count: int, namespace: str = "default") -> list[Request]:
+    return [create(PODS, namespace, {"metadata": {"name": f"p{n}"}}) for n in range(count)]
+
+
+def performer(sender: Sender) -> Performer:
+    return Performer(sender, lambda key: key.namespace)
 
 
 # training-operator v1, mpi-operator: serial pod creation
@@ -225,7 +422,8 @@ def test_pods_are_made_many_at_a_time() -> None:
     sender = CountingSender(201)
 
     async def scene() -> None:
-        answers = await Performer(sender)(creates(200))
+        answers = await performer(sender)(KEY, creates(200), as_it_is)
+        assert len(answers) == 200
         assert all(answer is not None and answer.is_ok for answer in answers)
 
     asyncio.run(scene())
@@ -233,13 +431,113 @@ def test_pods_are_made_many_at_a_time() -> None:
     assert FIRST_BATCH < sender.most <= PARALLEL_MAX
 
 
-def test_a_template_that_is_refused_costs_a_few_calls_and_not_thousands() -> None:
-    sender = CountingSender(422)
+def test_namespaces_in_which_no_request_ends_hold_up_no_other() -> None:
+    stuck = [f"stuck-{n}" for n in range(8)]
+    sender = StuckSender(*stuck)
 
     async def scene() -> None:
-        answers = await Performer(sender)(creates(5000))
-        assert len(answers) == 5000
-        assert answers[FIRST_BATCH:] == [None] * (5000 - FIRST_BATCH)
+        perform = performer(sender)
+        passes = [
+            asyncio.create_task(
+                perform(JobKey("GenericJob", name, "job"), creates(1000, name), as_it_is)
+            )
+            for name in stuck
+            for _ in range(3)
+        ]
+        await until_it_waits()
+        async with asyncio.timeout(10):
+            key = JobKey("GenericJob", "quiet", "job")
+            answers = await perform(key, creates(50, "quiet"), as_it_is)
+        assert all(answer is not None and answer.is_ok for answer in answers)
+        for task in passes:
+            task.cancel()
+        await asyncio.wait(passes)
 
     asyncio.run(scene())
-    assert sender.sent == FIRST_BATCH
+    assert sender.sent - 50 < SLOTS
+
+
+def test_jobs_of_one_namespace_make_their_pods_side_by_side() -> None:
+    """One that makes thousands goes on, and another one's few don't wait for its end."""
+
+    async def scene() -> None:
+        sender = CountingSender(201)
+        perform = performer(sender)
+        large = asyncio.create_task(perform(KEY, creates(5000), as_it_is))
+        await until_it_waits()
+        before = sender.sent
+        await perform(JobKey("GenericJob", "default", "small"), creates(8), as_it_is)
+        assert sender.sent - before < 200
+        large.cancel()
+        await asyncio.wait([large])
+
+    asyncio.run(scene())
+
+
+class Refusing(CountingSender):
+    """Busy, until it is told otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__(201)
+        self.is_busy = True
+        self.refused = asyncio.Event()
+
+    async def send(self, request: Request) -> Answer:
+        if self.is_busy and "/busy/" in request.path:
+            self.refused.set()
+            return Answer(429, b"{}", 30.0)
+        return await super().send(request)
+
+
+def test_whoever_waits_for_another_try_has_no_slot_meanwhile() -> None:
+    async def scene() -> None:
+        sender = Refusing()
+        perform = performer(sender)
+        slow = [
+            asyncio.create_task(
+                perform(JobKey("GenericJob", "busy", f"job-{n}"), creates(1, "busy"), as_it_is)
+            )
+            for n in range(SLOTS)
+        ]
+        await sender.refused.wait()
+        await until_it_waits()
+        sender.is_busy = False
+        async with asyncio.timeout(10):
+            await perform(JobKey("GenericJob", "busy", "new"), creates(40, "busy"), as_it_is)
+        for task in slow:
+            task.cancel()
+        await asyncio.wait(slow)
+
+    asyncio.run(scene())
+
+
+class Counted(Sequence[Request]):
+    """Requests that count how often they were built, and how many are held."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.alive: WeakSet[Any] = WeakSet()
+        self.most = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        request = Weighed(method="POST", path="/api/v1/namespaces/default/pods", body=b"{}")
+        self.alive.add(request)
+        self.most = max(self.most, len(self.alive))
+        return request
+
+
+class Weighed(Request, frozen=True, kw_only=True, weakref=True, eq=False):
+    """A request whose end can be seen."""
+
+
+def test_no_more_requests_are_held_than_there_are_slots() -> None:
+    async def scene() -> None:
+        requests = Counted(3000)
+        taken = await performer(CountingSender(201))(KEY, requests, lambda n, _: n)
+        assert taken == [*range(3000)]
+        assert requests.most <= SLOTS
+
+    asyncio.run(scene())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from jobyard.node.order import (
     Probes,
 )
 from jobyard.node.ordering.environment import inherited
-from jobyard.node.ordering.expansion import expanded
+from jobyard.node.ordering.expansion import TEXT_BYTES_MAX, expanded
 from jobyard.node.ordering.images import ImageRuleError, rule_of
 from jobyard.node.ordering.pods import order_of
 from jobyard.node.ordering.problems import NeverError, NotYetError, OrderingError
@@ -121,7 +122,7 @@ def main_of(order: PodOrder) -> ContainerOrder:
     ],
 )
 def test_expansion_is_as_in_kubernetes(text: str, want: str) -> None:
-    assert expanded(text, {"A": "1", "B": "2", "C": "$(A)"}) == want
+    assert expanded(text, {"A": "1", "B": "2", "C": "$(A)"}, "it") == want
 
 
 def test_command_and_arguments_are_expanded_with_the_pods_own_variables() -> None:
@@ -1271,3 +1272,59 @@ def test_of_every_version_of_a_pod_is_told_once_whoever_brings_it() -> None:
     book.absorb(third)
     book.absorb(second)
     assert (told, book.pod(UID)) == ([UID] * 3, third)
+
+
+# Variables that stand for more than a program can be started with
+
+
+def doubling(times: int) -> list[Json]:
+    """A1 is twice A0, A2 twice A1 …"""
+    first = {"name": "A0", "value": "x" * 64}
+    return [first, *({"name": f"A{n}", "value": f"$(A{n - 1})" * 2} for n in range(1, times))]
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        pytest.param({"env": doubling(40)}, "variable A11 would have", id="one in another"),
+        pytest.param(
+            {"env": [*doubling(11), *({"name": f"B{n}", "value": "$(A10)"} for n in range(40))]},
+            "the environment would have",
+            id="many of a large one",
+        ),
+        pytest.param(
+            {"env": doubling(11), "args": ["$(A10)$(A10)"]}, "word 1 of the command", id="a word"
+        ),
+        pytest.param(
+            {"env": doubling(11), "args": ["$(A10)"] * 40}, "the command would have", id="words"
+        ),
+        pytest.param(
+            {
+                "env": doubling(11),
+                "livenessProbe": {"exec": {"command": ["true", "$(A10)" * 1000]}},
+            },
+            "a word of a probe's command",
+            id="a probe",
+        ),
+        pytest.param(
+            {"env": [{"name": "A", "value": "x" * 131072}]}, "variable A would have", id="as it is"
+        ),
+    ],
+)
+def test_variables_grow_no_further_than_linux_takes_them(fields: Json, what: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(NeverError, match=what) as refused:
+            order_of(pod(container(**fields)), SETUP, FOUND)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused.value.container == "main"
+    assert most < 20_000_000, "it is told before the bytes are put together"
+
+
+def test_what_linux_takes_is_passed_on() -> None:
+    value = "x" * (TEXT_BYTES_MAX - len("A=") - 1)
+    given = container(args=["$(A)"], env=[{"name": "A", "value": value}])
+    order = main_of(order_of(pod(given), SETUP, FOUND))
+    assert order.argv[1] == order.env["A"] == value

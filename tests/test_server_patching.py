@@ -37,6 +37,20 @@ async def lab(plane: ControlPlane) -> AsyncIterator[tuple[RawCaller, OpenApi]]:
 # JSON patches, one by one
 
 DATA = {"a": "1", "b": "2"}
+# With its quotes a third of what may be copied in one patch.
+THIRD = 2**20
+
+
+def copying(value: str, times: int) -> list[Json]:
+    """A large value put in, copied so many times, and taken out again."""
+    return [
+        {"op": "add", "path": "/data/large", "value": value},
+        *([{"op": "copy", "from": "/data/large", "path": "/data/copy"}] * times),
+        {"op": "remove", "path": "/data/large"},
+        {"op": "remove", "path": "/data/copy"},
+    ]
+
+
 OPERATIONS: dict[str, Any] = {
     "adding a field": [{"op": "add", "path": "/data/c", "value": "3"}],
     "adding in place of a field": [{"op": "add", "path": "/data/a", "value": "3"}],
@@ -72,6 +86,20 @@ OPERATIONS: dict[str, Any] = {
         {"op": "add", "path": "/metadata/annotations/more", "value": "yes"},
         {"op": "add", "path": "/metadata/labels/other", "value": "no"},
     ],
+    "copying as much as may be": copying("x" * (THIRD - 2), 3),
+    "copying a byte more": copying("x" * (THIRD - 1), 3),
+    "copying what a server spells in more bytes, as much as may be": copying(
+        "<" * (THIRD // 6 - 1), 3
+    ),
+    "copying what a server spells in more bytes": copying("<" * (THIRD // 6), 3),
+    "doubling a map again and again": [
+        {"op": "add", "path": "/metadata/annotations", "value": {"x": "y" * 100}},
+        *(
+            {"op": "copy", "from": "/metadata/annotations", "path": f"/metadata/annotations/{n}"}
+            for n in range(20)
+        ),
+    ],
+    "copying what isn't there": [{"op": "copy", "from": "/data/no", "path": "/data/z"}] * 2000,
     "an unknown operation": [{"op": "frobnicate", "path": "/data/a"}],
     "no operation": [{"path": "/data/a"}],
     "no path": [{"op": "add", "value": "1"}],
@@ -105,6 +133,8 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
+# The caller of the tests sends all in one piece, and that is what is wanted here.
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 def test_json_patches_one_by_one(control_plane: ControlPlane, namespace: str) -> None:
     async def scenario() -> None:
         async with lab(control_plane) as (api, open_api):

@@ -113,7 +113,7 @@ def laid_out(uid: int) -> Iterator[Site]:
         (folder / name).mkdir()
     for name, text in scripts(with_first=True).items():
         (folder / "files" / name).write_text(text)
-    (folder / "files" / "hosts").write_text("127.0.0.1\n")
+    (folder / "files" / "hostfile").write_text("127.0.0.1 slots=2\n")
     for name in ("identity", "host_key"):
         make_key(folder / "keys" / name)
     folder.chmod(0o777)

@@ -107,7 +107,7 @@ def test_debug_and_pause(yard: Yard) -> None:
             "launcher",
             "--",
             "cat",
-            "/run/jobyard/files/hosts",
+            "/run/jobyard/files/hostfile",
         )
         assert yard.said(*listed).split() == [
             f"colossalai-debug-worker-{n}.colossalai-debug" for n in range(2)

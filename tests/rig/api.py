@@ -19,8 +19,8 @@ from rig.tls import client_context
 
 REQUEST_SECONDS = 60
 CONNECTIONS_MAX = 100
-# One line of a watch is one object, and those go up to etcd's 1.5 MiB.
-LINE_BYTES_MAX = 4 * 1024 * 1024
+# One line of a watch is one object: of those up to etcd's 1.5 MiB, and six bytes for a "<".
+LINE_BYTES_MAX = 16 * 1024 * 1024
 
 # RFC 9110 of old (RFC 7234, 5.5): code, agent, quoted text and perhaps a quoted date.
 _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"(?: "[^"]*")?')

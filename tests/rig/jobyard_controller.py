@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,14 @@ class ControllerProcess:
 
 @asynccontextmanager
 async def running_controller(
-    kubeconfig: Path, namespace: str, *options: str
+    kubeconfig: Path, namespace: str, *options: str, wrapper: Sequence[str] = ()
 ) -> AsyncIterator[ControllerProcess]:
-    """A controller that looks after `namespace`, ready; stopped by SIGTERM at the end."""
+    """A controller that looks after `namespace`, ready; stopped by SIGTERM at the end.
+
+    An empty namespace means all of them. `wrapper` is what starts it.
+    """
     process = await asyncio.create_subprocess_exec(
+        *wrapper,
         str(Path(sys.executable).parent / "jobyard"),
         "controller",
         f"--kubeconfig={kubeconfig}",

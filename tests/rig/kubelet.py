@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from rig.kubelet_wire import Seen, Wire, now_text
 from rig.plane import ControlPlane
 from rig.pod_guest import Guest, Nodes
-from rig.pod_life import KILLED_BY_KILL, Exit, Json, Life, Record, unschedulable_patch
+from rig.pod_life import KILLED_BY_KILL, Exit, Json, Life, Pod, Record, unschedulable_patch
 
 # How long a method that acts on a pod waits for that pod.
 HAND_SECONDS = 30
@@ -52,6 +52,8 @@ class FakeKubelet:
     # May be changed at any time; counts for pods that are deleted after that.
     hold_terminating: bool = False
     ignored_schedulers: frozenset[str] = frozenset()
+    # The address of a pod; an empty one means an address at which nobody answers.
+    pod_address: Callable[[Pod], str] = field(default=lambda _: "")
     # Asked again at each change of a pod that isn't bound yet.
     may_schedule: Callable[[Json], bool] | None = None
 
@@ -222,7 +224,7 @@ class FakeKubelet:
                 seen.raw,
                 self._wire,
                 self._nodes,
-                Record(ip=self._nodes.next_pod_address(), host_ip=""),
+                Record(ip=self.pod_address(seen.pod) or self._nodes.next_pod_address(), host_ip=""),
             )
             self._guests[key] = guest
         guest.pod, guest.raw = seen.pod, seen.raw

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from jobyard.client.request import Answer, Request, resource_named, resource_of
+from jobyard.controller.asking import Answered
 from jobyard.controller.notes import Notes
 from jobyard.controller.queue import RETRY_MAX_SECONDS, RETRY_SECONDS
 from jobyard.controller.reconciling import Next, Passed, Reconciler
@@ -26,6 +27,9 @@ _PLURALS = {
     "PodGroup": resource_named("scheduler.tensorstack.dev/v1beta1", "PodGroup").plural,
 }
 _KEYS = {"id": "k", "id.pub": "k"}
+
+
+T = TypeVar("T")
 
 
 class Batch:
@@ -112,7 +116,11 @@ class Controller:
         self.failures: dict[JobKey, int] = {}
         self.world = World(self._wake)
         self.notes = Notes()
-        self.reconciler = Reconciler(self.world, self.notes, self._perform, now, lambda: _KEYS)
+        # What users' programs were asked, by job.
+        self.questions: dict[JobKey, Answered] = {}
+        self.reconciler = Reconciler(
+            self.world, self.notes, self._perform, now, lambda: _KEYS, self._ask
+        )
         self.streams = [
             *(
                 self._stream(
@@ -146,8 +154,13 @@ class Controller:
         if self.due.get(key, now + 1) > now:
             self.due[key] = now
 
-    async def _perform(self, requests: Sequence[Request]) -> Sequence[Answer | None]:
-        return await Batch(requests)
+    async def _perform(
+        self, _: JobKey, requests: Sequence[Request], take: Callable[[int, Answer | None], T]
+    ) -> Sequence[T]:
+        return [take(n, outcome) for n, outcome in enumerate(await Batch(requests))]
+
+    def _ask(self, key: JobKey, _: Request, answered: Answered) -> None:
+        self.questions.setdefault(key, answered)
 
     # The watches.
 
@@ -214,6 +227,9 @@ class Controller:
             self.failures.pop(key, None)
         if passed.look_again_at is not None and passed.next is not Next.GONE:
             self._plan(key, passed.look_again_at)
+        answered = self.questions.pop(key, None)
+        if answered is not None:
+            answered(None)
 
     def _plan(self, key: JobKey, moment: float) -> None:
         self.due[key] = min(self.due.get(key, moment), moment)

@@ -117,6 +117,12 @@ TABLES = (
                 of_type("integer,string", 'write "500m"'),
             ),
             Wrong(
+                "more workers than TF_CONFIG can name",
+                put("spec.replicaSpecs[1].replicas", 4900),
+                "spec.replicaSpecs",
+                "TF_CONFIG names all replicas",
+            ),
+            Wrong(
                 "more than 5000 replicas in all",
                 put("spec.replicaSpecs[1].replicas", 4999),
                 "spec.replicaSpecs",

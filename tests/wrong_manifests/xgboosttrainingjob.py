@@ -99,6 +99,15 @@ TABLES = (
                 one_of("Always", "OnFailure", "Never", "ExitCode"),
             ),
             Wrong(
+                "more workers than a variable can name",
+                (
+                    put("spec.replicaSpecs[1].replicas", 4999),
+                    put("metadata.name", "iris-on-many-workers"),
+                ),
+                "spec.replicaSpecs",
+                "WORKER_ADDRS names all replicas",
+            ),
+            Wrong(
                 "no replicas at all",
                 put("spec.replicaSpecs", []),
                 "spec.replicaSpecs",

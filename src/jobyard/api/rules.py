@@ -7,7 +7,7 @@ kept cheap for the API server's estimate: what repeats is hoisted out of loops.
 from __future__ import annotations
 
 from jobyard.api.run_mode import Mode
-from jobyard.api.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX
+from jobyard.api.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX, VARIABLE_BYTES_MAX
 from jobyard.schema.rule import Rule, formatted, unique_by
 
 _DNS_1035 = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
@@ -96,6 +96,40 @@ def named_container(*names: str) -> Rule:
 def digits(count: str) -> str:
     """CEL for how many digits the last of `count` ranks has."""
     return f"({count} > 1000 ? 4 : {count} > 100 ? 3 : {count} > 10 ? 2 : 1)"
+
+
+def digits_in_all(count: str) -> str:
+    """CEL for how many digits all ranks have together: 10 for ten of them, 190 for a hundred."""
+    more = (f"({count} > {ten} ? {count} - {ten} : 0)" for ten in (10, 100, 1000))
+    return f"({count} + {' + '.join(more)})"
+
+
+def variable_fits(name: str, size: str, most: str) -> Rule:
+    """The variable `name`, in which every replica stands, isn't longer than Linux takes.
+
+    `size` is CEL for the bytes of its value, and `most` for the number of replicas that fit.
+    """
+    limit = VARIABLE_BYTES_MAX - len(f"{name}=") - 1
+    return Rule(
+        cel=f"{size} <= {limit}",
+        message=f"{name} would have more bytes than Linux takes: use fewer replicas, or a shorter"
+        " name",
+        message_cel=formatted(
+            f"{name} names all replicas and would have %s bytes; at most {limit} are possible, and"
+            " with this name that is %s replicas: use fewer, or a shorter name",
+            size,
+            most,
+        ),
+        field=".spec.replicaSpecs",
+    )
+
+
+def most_replicas(budget: str, each: str) -> str:
+    """CEL for how many replicas fit into a budget of bytes, each with so many and its rank's.
+
+    Names are short enough for more than a thousand; those have ranks of four digits.
+    """
+    return f"({budget} + 1110) / ({each} + 4)"
 
 
 def pod_name_length(entries: str, infix: str, replicas: str) -> Rule:

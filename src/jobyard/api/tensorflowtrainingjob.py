@@ -13,18 +13,25 @@ from jobyard.api.rules import (
     LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
+    digits,
+    digits_in_all,
     lacking,
     mode_types,
+    most_replicas,
     name_with_suffix,
     named_container,
     pod_name_length,
+    variable_fits,
 )
 from jobyard.api.run_mode import Mode
 from jobyard.api.status import TensorboardTrainingStatus
 from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.api.value import JSON, TYPES_MAX, Resource, pod_template
+from jobyard.api.value import JSON, VARIABLE_BYTES_MAX, Resource, pod_template
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
+
+PORT_NAME = "tfjob-port"
+DEFAULT_PORT = 2222
 
 
 class TensorFlowType(StrEnum):
@@ -63,7 +70,7 @@ class TensorFlowTrainingJobSpec(RigidTrainingSpec):
         described(
             "The replicas, by task type.",
             min_length=1,
-            max_length=TYPES_MAX,
+            max_length=len(TensorFlowType),
             rules=(
                 UNIQUE_TYPES,
                 REPLICAS_IN_ALL,
@@ -84,6 +91,38 @@ class TensorFlowTrainingJobSpec(RigidTrainingSpec):
     )
 
 
+def _has_port_from(least: int) -> str:
+    """CEL for whether `r` names a port of so many or more."""
+    return (
+        "r.template.spec.containers.exists(c, c.name == 'tensorflow' && has(c.ports)"
+        f" && c.ports.exists(p, has(p.name) && p.name == '{PORT_NAME}'"
+        f" && p.containerPort >= {least}))"
+    )
+
+
+def _of_members(cel: str) -> str:
+    """CEL for a list of what is read of each entry `r`; evaluators are no members.
+
+    Not by a filter: of what comes out of one, the API server's estimate knows no bounds.
+    """
+    return f"self.spec.replicaSpecs.map(r, r.type == 'evaluator' ? 0 : {cel})"
+
+
+# The bytes of TF_CONFIG, as `plan.kinds.tensorflowtrainingjob` writes it:
+# {"cluster": {"worker": ["<job>-worker-0.<job>:2222", …], …}, "task": {"type": …, "index": …}, …}
+_PORT_DIGITS = (
+    f"({_has_port_from(10000)} ? 5 : !{_has_port_from(0)} || {_has_port_from(1000)} ? 4 :"
+    f" {_has_port_from(100)} ? 3 : {_has_port_from(10)} ? 2 : 1)"
+)
+_EACH = f"(2 * size(self.metadata.name) + size(r.type) + {_PORT_DIGITS} + 8)"
+_HEAD = "size(r.type) + 6"
+_ROLE = f"r.replicas * {_EACH} + {digits_in_all('r.replicas')} + {_HEAD}"
+_TASK = f"self.spec.replicaSpecs.map(r, size(r.type) + {digits('r.replicas')}).max()"
+_AROUND = 70
+_BYTES = f"({_of_members(_ROLE)}.sum() + {_TASK} + {_AROUND})"
+_BYTES_MAX = VARIABLE_BYTES_MAX - len("TF_CONFIG=") - 1
+
+
 class TensorFlowTrainingJob(Resource):
     """Distributed training with TensorFlow: each replica gets its TF_CONFIG."""
 
@@ -96,5 +135,13 @@ class TensorFlowTrainingJob(Resource):
         JOB_NAME,
         pod_name_length("self.spec.replicaSpecs", "r.type", "r.replicas"),
         name_with_suffix("-tensorboard", "has(self.spec.tensorboardSpec)"),
+        variable_fits(
+            "TF_CONFIG",
+            _BYTES,
+            most_replicas(
+                f"{_BYTES_MAX - _AROUND} - {_TASK} - {_of_members(_HEAD)}.sum()",
+                f"{_of_members(_EACH)}.max()",
+            ),
+        ),
         *change_rules(TensorFlowTrainingJobSpec),
     )

@@ -15,6 +15,8 @@ REPLICAS_MAX = 5000
 TYPES_MAX = 16
 ARGUMENTS_MAX = 1024
 ARGUMENT_LENGTH_MAX = 131072  # what Linux takes as one argument
+# What Linux takes as one variable of an environment, with its name and the byte at its end.
+VARIABLE_BYTES_MAX = 131072
 PATH_LENGTH_MAX = 1024
 DNS_LABEL = core.DNS_LABEL
 DNS_LABEL_LENGTH_MAX = core.DNS_LABEL_LENGTH_MAX

@@ -13,14 +13,17 @@ from jobyard.api.rules import (
     LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
+    digits_in_all,
     lacking,
     mode_types,
+    most_replicas,
     named_container,
     pod_name_length,
+    variable_fits,
 )
 from jobyard.api.run_mode import Mode
 from jobyard.api.status import TrainingStatus
-from jobyard.api.value import JSON, Resource, pod_template
+from jobyard.api.value import JSON, VARIABLE_BYTES_MAX, Resource, pod_template
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 
@@ -77,6 +80,13 @@ class XGBoostTrainingJobSpec(RigidTrainingSpec):
     )
 
 
+# `<job>-worker-<rank>.<job>` for each, and a comma after all but the last.
+_EACH = "(2 * size(self.metadata.name) + 10)"
+_WORKERS = "self.spec.replicaSpecs.filter(r, r.type == 'worker').map(r, r.replicas).sum()"
+_BYTES = f"({_WORKERS} * {_EACH} + {digits_in_all(_WORKERS)} - 1)"
+_BYTES_MAX = VARIABLE_BYTES_MAX - len("WORKER_ADDRS=") - 1
+
+
 class XGBoostTrainingJob(Resource):
     """Distributed training with XGBoost: one master with the tracker, and workers."""
 
@@ -86,5 +96,6 @@ class XGBoostTrainingJob(Resource):
     RULES: ClassVar[tuple[Rule, ...]] = (
         JOB_NAME,
         pod_name_length("self.spec.replicaSpecs", "r.type", "r.replicas"),
+        variable_fits("WORKER_ADDRS", _BYTES, most_replicas(str(_BYTES_MAX + 1), _EACH)),
         *change_rules(XGBoostTrainingJobSpec),
     )

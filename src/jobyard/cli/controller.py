@@ -64,7 +64,7 @@ def _lease_name(_c: click.Context, _p: click.Parameter, value: str | None) -> Le
     type=click.IntRange(1, 256),
     default=16,
     show_default=True,
-    help="How many jobs are looked at at a time.",
+    help="How many jobs of a namespace are looked at at a time; others have twice as many more.",
 )
 @click.option(
     "--lease",
@@ -138,7 +138,10 @@ async def _run(flags: Flags) -> None:
         def is_ready() -> bool:
             return is_standing_by or controller.is_synced
 
-        async with Serving(*flags.listen, metrics, is_ready):
+        def standstill() -> str:
+            return "" if is_standing_by else controller.standstill
+
+        async with Serving(*flags.listen, metrics, is_ready, standstill):
             _log.info("looking after %s at %s", flags.namespace or "all namespaces", cluster.server)
             task = asyncio.ensure_future(
                 work()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import click
@@ -38,9 +40,26 @@ def as_yaml(obj: Any) -> str:
     return yaml.dump(obj, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
-def print_objects(objects: list[dict[str, Any]], output: str) -> None:
+def print_objects(objects: Iterable[Mapping[str, Any]], output: str) -> None:
+    """One after the other: there may be more than fit into memory."""
     if output == "json":
-        items = {"apiVersion": "v1", "kind": "List", "items": objects}
-        click.echo(json.dumps(items if len(objects) != 1 else objects[0], indent=2))
-    else:
-        click.echo("---\n".join(as_yaml(obj) for obj in objects), nl=False)
+        _print_json(iter(objects))
+        return
+    for n, obj in enumerate(objects):
+        click.echo(("---\n" if n else "") + as_yaml(obj), nl=False)
+
+
+def _print_json(objects: Iterator[Mapping[str, Any]]) -> None:
+    """A list, as `json.dumps` of all of it would write it; a single object as it is."""
+    first, second = next(objects, None), next(objects, None)
+    if first is not None and second is None:
+        click.echo(json.dumps(first, indent=2))
+        return
+    whole = {"apiVersion": "v1", "kind": "List", "items": []}
+    head, tail = json.dumps(whole, indent=2).split("[]")
+    click.echo(f"{head}[", nl=False)
+    pair = [each for each in (first, second) if each is not None]
+    for n, obj in enumerate(chain(pair, objects)):
+        text = json.dumps(obj, indent=2).replace("\n", "\n    ")
+        click.echo(f"{',' if n else ''}\n    {text}", nl=False)
+    click.echo(("\n  ]" if pair else "]") + tail)

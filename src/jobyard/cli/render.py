@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 import msgspec
 
@@ -9,7 +11,7 @@ from jobyard.cli.file_names import FileName
 from jobyard.cli.printing import print_objects
 from jobyard.cli.sources import read_sources
 from jobyard.manifest.checking import Checked, checked, not_understood
-from jobyard.plan.description import Description
+from jobyard.plan.description import JSON, Description
 from jobyard.plan.lowering import described
 from jobyard.plan.naming import pod_name
 from jobyard.plan.rendering import children
@@ -36,26 +38,44 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
     if any(result.has_errors for result in results):
         _tell_errors(results)
         ctx.exit(1)
-    objects = []
-    for result in results:
-        description = described(result.kind, result.value) if result.kind else None
-        if description is None:
-            continue
-        if defaults:
-            objects.append(result.value)
+    jobs = [
+        (result, description)
+        for result in results
+        if result.kind and (description := described(result.kind, result.value)) is not None
+    ]
+    for result, description in jobs:
+        click.echo(_pods_line(result, description), err=True)
+    try:
+        if jobs:
+            print_objects(_objects(jobs, with_jobs=defaults), output)
+    except _UnrenderableError as error:
+        _tell_errors(
+            [msgspec.structs.replace(error.job, findings=(not_understood(error.problem),))]
+        )
+        ctx.exit(1)
+    if not jobs:
+        click.echo(f"{file}: there is no job in it, so there is nothing to show", err=True)
+
+
+class _UnrenderableError(Exception):
+    """A job that was taken, and yet there is something about it that isn't understood."""
+
+    def __init__(self, job: Checked, problem: Exception) -> None:
+        super().__init__(str(problem))
+        self.job, self.problem = job, problem
+
+
+def _objects(jobs: list[tuple[Checked, Description]], *, with_jobs: bool) -> Iterator[JSON]:
+    """One after the other: those of a large job wouldn't fit into memory together."""
+    for result, description in jobs:
+        if with_jobs:
+            yield result.value
         try:
-            objects += children(description)
+            yield from children(description)
         except MemoryError:
             raise
         except Exception as problem:
-            told = msgspec.structs.replace(result, findings=(not_understood(problem),))
-            _tell_errors([told])
-            ctx.exit(1)
-        click.echo(_pods_line(result, description), err=True)
-    if objects:
-        print_objects(objects, output)
-    else:
-        click.echo(f"{file}: there is no job in it, so there is nothing to show", err=True)
+            raise _UnrenderableError(result, problem) from problem
 
 
 def _tell_errors(results: list[Checked]) -> None:

@@ -7,6 +7,7 @@
     │   └── CredentialsError     a token file or login plugin gave no usable credentials
     ├── ConnectionFailedError    no answer: refused, broken, timed out, certificate not trusted
     ├── GarbledError             an answer that no API server would give
+    ├── TooLargeError            an answer with more bytes than were asked for at most
     └── RefusedError             the server answered a list or watch with an error status
 
 An error status of a plain request is no exception but an `Answer`. No message holds a
@@ -54,6 +55,13 @@ class GarbledError(ClientError):
         super().__init__(
             f"{what}: the answer is not what an API server says; check what is in between"
         )
+
+
+class TooLargeError(ClientError):
+    """An answer has more bytes than its request lets it have; it wasn't read to its end."""
+
+    def __init__(self, what: str, bytes_max: int) -> None:
+        super().__init__(f"{what}: the answer has more than {bytes_max} bytes")
 
 
 class RefusedError(ClientError):

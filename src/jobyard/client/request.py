@@ -76,6 +76,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     content_type: str = JSON_TYPE
     accept: str = JSON_TYPE
+    # A longer answer is given up: TooLargeError. None takes whatever comes.
+    answer_bytes_max: int | None = None
 
     @property
     def verb(self) -> str:

@@ -20,7 +20,7 @@ from yarl import URL
 
 from jobyard import __version__
 from jobyard.client.cluster import Cluster
-from jobyard.client.errors import ConnectionFailedError, RefusedError
+from jobyard.client.errors import ConnectionFailedError, RefusedError, TooLargeError
 from jobyard.client.login import Login, Ticket
 from jobyard.client.request import JSON_TYPE, Answer, Request, problem_of
 from jobyard.client.sockets import Sockets
@@ -35,9 +35,11 @@ CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
 # Bookmarks come about once a minute, so a longer silence is a connection that is dead.
 STREAM_SILENCE_SECONDS: Final = 150.0
-# One line of a watch is one object, and those go up to etcd's 1.5 MiB. A server writes `<` as
-# six characters, so that a config map of nothing else is as many times as long here.
+# One line of a watch is one object. etcd keeps 1.5 MiB of it; of pods and the like that is
+# protobuf, in which a "<" has one byte, while Go's JSON has six for it.
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+# What is read of a refusal of a stream.
+REFUSAL_BYTES_MAX: Final = 1024 * 1024
 UNAUTHORIZED: Final = 401
 # Who is told to come back later than in some days has been told nothing.
 _RETRY_AFTER_SECONDS_MAX: Final = 999_999
@@ -77,6 +79,9 @@ class Transport:
             ),
             # Compressing costs more than it saves on the short way to an API server.
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+            # Whoever does it all the same, such as a user's program behind pods/proxy, could mean
+            # a thousand times as many bytes.
+            auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         return self
@@ -96,7 +101,7 @@ class Transport:
         """Send one request. An error status is an Answer too, never an exception."""
         async with self._answered(request, self._request_timeout) as response:
             with _failures_named(self.cluster):
-                body = await response.read()
+                body = await _body(request, response)
             return Answer(response.status, body, _retry_after_seconds(response))
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes, None]:
@@ -116,7 +121,8 @@ class Transport:
         async with self._answered(request, self._stream_timeout) as response:
             with _failures_named(self.cluster):
                 if not 200 <= response.status < 300:
-                    problem = problem_of(response.status, await response.read())
+                    said = await _beginning(response, REFUSAL_BYTES_MAX)
+                    problem = problem_of(response.status, said)
                     raise RefusedError(str(request), problem, _retry_after_seconds(response))
             try:
                 pieces = response.content.iter_any()
@@ -128,10 +134,7 @@ class Transport:
                             break
                     yield piece
             finally:
-                # At once, and without the TLS goodbye: the server need not send what nobody reads.
-                connection = response.connection
-                if connection is not None and connection.transport is not None:
-                    connection.transport.abort()
+                _break_off(response)
 
     @asynccontextmanager
     async def _answered(
@@ -181,6 +184,41 @@ class Transport:
     def _url(self, request: Request) -> URL:
         url = f"{self.cluster.server.rstrip('/')}{request.path}"
         return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
+
+
+async def _body(request: Request, response: aiohttp.ClientResponse) -> bytes:
+    """The whole answer, or TooLargeError as soon as it is too long."""
+    most = request.answer_bytes_max
+    if most is None:
+        return await response.read()
+    body = b""
+    try:
+        body = await _beginning(response, most + 1)
+    finally:
+        if not response.content.is_eof():
+            _break_off(response)
+    if len(body) > most:
+        raise TooLargeError(str(request), most)
+    return body
+
+
+async def _beginning(response: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+    """What is read of an answer until there is so much of it, or until its end."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size >= bytes_max:
+            break
+    return b"".join(pieces)
+
+
+def _break_off(response: aiohttp.ClientResponse) -> None:
+    """At once, and without the TLS goodbye: the server need not send what nobody reads."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 async def _split(

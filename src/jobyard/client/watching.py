@@ -22,12 +22,14 @@ import msgspec
 
 from jobyard.client.backoff import PATIENCE, Backoff
 from jobyard.client.deep_json import decoded_flat
-from jobyard.client.errors import ClientError, GarbledError, RefusedError
+from jobyard.client.errors import ClientError, GarbledError, RefusedError, TooLargeError
 from jobyard.client.request import Problem, Resource, listing, problem_of, watching
 from jobyard.client.sender import Sender
 from jobyard.client.unreadable import Told, Unreadable, unreadable
 
 PAGE_LIMIT: Final = 500
+# Objects can be a thousand times as large as most are; then a page has fewer of them.
+PAGE_BYTES_MAX: Final = 32 * 1024 * 1024
 # The server ends a watch after this and up to as much again, as the dice say.
 WATCH_SECONDS: Final = 300
 # A watch that ends sooner is as good as failed: without a pause it would be a hot loop.
@@ -247,7 +249,15 @@ class _Follower(Generic[T]):
                 limit=self._page_limit,
                 continue_token=token,
             )
-            answer = await self._sender.send(request)
+            try:
+                answer = await self._sender.send(
+                    msgspec.structs.replace(request, answer_bytes_max=PAGE_BYTES_MAX)
+                )
+            except TooLargeError:
+                if self._page_limit == 1:
+                    raise
+                self._page_limit = max(1, (self._page_limit or PAGE_LIMIT) // 4)
+                continue
             if not answer.is_ok:
                 raise RefusedError(str(request), answer.problem, answer.retry_after_seconds)
             try:

@@ -39,6 +39,8 @@ class Note:
         self.lowered: Lowered | None = None
         self.is_probed = False
         self.obstacles: dict[ChildKey, Obstacle] = {}
+        # What a dry run would take, but etcd wouldn't store.
+        self.too_large: set[ChildKey] = set()
         # Found by name, not watched: whoever may list secrets may read all of them.
         self.secrets: dict[str, Child] = {}
         self.has_asked_for_secrets = False
@@ -73,6 +75,7 @@ class Notes:
             note.lowered = None
             note.is_probed = False
             note.obstacles.clear()
+            note.too_large.clear()
         return note
 
     def lowered(self, record: JobRecord) -> Lowered:

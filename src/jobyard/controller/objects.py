@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
 
 from jobyard.controller.records import JobRecord
 from jobyard.plan.decision import Event
@@ -37,11 +37,27 @@ def owned(record: JobRecord, manifest: JSON) -> dict[str, Any]:
     return {**manifest, "metadata": {**metadata, "ownerReferences": [owner]}}
 
 
-def with_keys(manifest: JSON, make_keys: MakeKeys) -> JSON:
-    """A Secret gets its contents here, at the last moment; all else passes through."""
-    if manifest["kind"] != "Secret":
-        return manifest
-    return {**manifest, "stringData": dict(make_keys())}
+class Keyed(Sequence[JSON]):
+    """Objects of which a Secret gets its contents here, at the last moment."""
+
+    def __init__(self, manifests: Sequence[JSON], make_keys: MakeKeys) -> None:
+        self._manifests = manifests
+        self._make_keys = make_keys
+
+    def __len__(self) -> int:
+        return len(self._manifests)
+
+    @overload
+    def __getitem__(self, place: int) -> JSON: ...
+    @overload
+    def __getitem__(self, place: slice) -> Keyed: ...
+    def __getitem__(self, place: int | slice) -> JSON | Keyed:
+        if isinstance(place, slice):
+            return Keyed(self._manifests[place], self._make_keys)
+        manifest = self._manifests[place]
+        if manifest["kind"] != "Secret":
+            return manifest
+        return {**manifest, "stringData": dict(self._make_keys())}
 
 
 def event_object(record: JobRecord, event: Event, now: float) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 Wakes coalesce: a job that changes a hundred times while it waits or is looked at gets one
 pass. After a pass it rests for a moment that grows with its size, so that a large job costs
 passes by time and not by pods. Failed passes come again after a delay that doubles.
+
+Groups of keys, such as the jobs of one namespace, take turns (`fairness`); within a group the
+key that is due for longest comes first.
 """
 
 from __future__ import annotations
@@ -12,10 +15,14 @@ import heapq
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from jobyard.controller.fairness import Places, Turns
+
 K = TypeVar("K", bound=Hashable)
 
 RETRY_SECONDS = 0.05
 RETRY_MAX_SECONDS = 30.0
+# As good as no limit.
+PLACES_MAX = 2**31
 
 
 class ClosedError(Exception):
@@ -26,11 +33,22 @@ class WorkQueue(Generic[K]):
     """Keys, each with the moment from which it may be looked at."""
 
     def __init__(
-        self, clock: Callable[[], float], waited: Callable[[float], None] = lambda _: None
+        self,
+        clock: Callable[[], float],
+        waited: Callable[[float], None] = lambda _: None,
+        *,
+        group_of: Callable[[K], Hashable] = lambda _: "",
+        places: int = PLACES_MAX,
     ) -> None:
+        """`places` is how many keys may be looked at at a time, by all groups together."""
         self._clock = clock
         self._waited = waited
-        self._heap: list[tuple[float, int, K]] = []
+        self._group_of = group_of
+        self._places = Places[Hashable](places)
+        # Planned keys, until they are due; then they stand with others of their group.
+        self._coming: list[tuple[float, int, K]] = []
+        self._ripe: dict[Hashable, list[tuple[float, int, K]]] = {}
+        self._turns = Turns[Hashable]()
         self._due: dict[K, float] = {}
         # When a key was first woken since its last pass, for the latency.
         self._woken: dict[K, float] = {}
@@ -39,12 +57,21 @@ class WorkQueue(Generic[K]):
         self._busy: set[K] = set()
         self._count = 0
         self._moved = asyncio.Event()
+        # Of many who wait for work one looks out for it: all of them would wake for each key.
+        self._lookout = asyncio.Lock()
         self._is_closed = False
 
     @property
     def depth(self) -> int:
         """Keys that were woken and are not being looked at."""
         return len(self._woken)
+
+    @property
+    def due_since(self) -> float | None:
+        """The moment from which the key that waits for longest could have been looked at."""
+        now = self._clock()
+        waiting = [heap[0][0] for heap in (*self._ripe.values(), self._coming) if heap]
+        return min((due for due in waiting if due <= now), default=None)
 
     def wake(self, key: K) -> None:
         now = self._clock()
@@ -61,26 +88,54 @@ class WorkQueue(Generic[K]):
         self._moved.set()
 
     async def next(self) -> K:
-        while not self._is_closed:
-            now = self._clock()
-            while self._heap:
-                due, _, key = self._heap[0]
-                if self._due.get(key) != due or key in self._busy:
-                    heapq.heappop(self._heap)
-                    continue
-                if due > now:
-                    break
-                heapq.heappop(self._heap)
-                del self._due[key]
-                self._busy.add(key)
-                self._waited(now - self._woken.pop(key, now))
-                return key
-            await self._until(self._heap[0][0] if self._heap else None)
+        async with self._lookout:
+            while not self._is_closed:
+                now = self._clock()
+                self._ripen(now)
+                key = self._first()
+                if key is not None:
+                    self._waited(now - self._woken.pop(key, now))
+                    return key
+                await self._until(self._coming[0][0] if self._coming else None)
         raise ClosedError
+
+    def _ripen(self, now: float) -> None:
+        """Keys that have become due stand in line with those of their group."""
+        while self._coming and self._coming[0][0] <= now:
+            entry = heapq.heappop(self._coming)
+            if not self._is_stale(entry):
+                group = self._group_of(entry[2])
+                heapq.heappush(self._ripe.setdefault(group, []), entry)
+                self._turns.enter(group)
+
+    def _first(self) -> K | None:
+        """The key whose turn it is; it is being looked at from now on."""
+        while (group := self._turns.next(self._places.has_one_for)) is not None:
+            heap = self._ripe[group]
+            entry = heapq.heappop(heap)
+            if not heap:
+                del self._ripe[group]
+                self._turns.leave(group)
+            if self._is_stale(entry):
+                continue
+            key = entry[2]
+            del self._due[key]
+            self._busy.add(key)
+            self._places.take(group)
+            return key
+        return None
+
+    def _is_stale(self, entry: tuple[float, int, K]) -> bool:
+        """It was planned anew since, or somebody looks at it now."""
+        due, _, key = entry
+        return self._due.get(key) != due or key in self._busy
 
     def done(self, key: K, *, rest_seconds: float = 0.0, has_failed: bool = False) -> None:
         """A pass is over. What woke the key meanwhile counts from now on."""
-        self._busy.discard(key)
+        self._busy.remove(key)
+        self._places.give_back(self._group_of(key))
+        # There is a place now for one that had to wait.
+        self._moved.set()
         now = self._clock()
         if has_failed:
             failures = self._failures.get(key, 0) + 1
@@ -111,7 +166,7 @@ class WorkQueue(Generic[K]):
 
     def _push(self, key: K, due: float) -> None:
         self._count += 1
-        heapq.heappush(self._heap, (due, self._count, key))
+        heapq.heappush(self._coming, (due, self._count, key))
         self._moved.set()
 
     async def _until(self, due: float | None) -> None:

@@ -1,13 +1,14 @@
 """One pass over a job: observe, decide, carry the plan out in its order.
 
 Written without a clock and without asyncio: all calls go through `perform`, which takes a
-batch of requests and gives back one outcome for each. The controller performs them over the
-network, the simulation with faults of its choice; both run these very lines.
+batch of requests and gives back what is made of the outcome of each. The controller performs
+them over the network, the simulation with faults of its choice; both run these very lines. What
+users' own programs are asked goes through `ask`, and no pass waits for an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -29,10 +30,12 @@ from jobyard.client.request import (
     resource_named,
     resource_of,
 )
+from jobyard.controller.asking import Ask
 from jobyard.controller.counting import restarts_between
-from jobyard.controller.creating import Creating, Outcome
+from jobyard.controller.creating import Creating
 from jobyard.controller.notes import Note, Notes
-from jobyard.controller.objects import MakeKeys, event_object, status_patch, with_keys
+from jobyard.controller.objects import Keyed, MakeKeys, event_object, status_patch
+from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.troubles import Troubles
 from jobyard.controller.world import JOB_KINDS, World
@@ -43,14 +46,12 @@ from jobyard.plan.ssh import keys_name
 from jobyard.plan.taskset.deciding import decide_taskset
 from jobyard.plan.telling import CREATED_PODS
 
-# Carries requests out, all of them or as far as they go; an outcome of None was not sent or
-# had no answer.
-Perform = Callable[[Sequence[Request]], Awaitable[Sequence[Outcome]]]
-
 # What such an answer says of a write is that nobody knows whether it was done.
 _SERVER_ERROR = 500
 # Supporting objects, then probes, then the rest: more rounds mean that nothing moves.
 _ROUNDS_MAX = 4
+# Of one pass; a job can't have more to tell than a person reads.
+_EVENTS_MAX = 50
 
 
 class Next(StrEnum):
@@ -88,10 +89,12 @@ class Reconciler:
         perform: Perform,
         now: Callable[[], float],
         make_keys: MakeKeys,
+        ask: Ask,
     ) -> None:
         self._world = world
         self._notes = notes
         self._perform = perform
+        self._ask = ask
         self._now = now
         self._make_keys = make_keys
         self._types = {kind.name: status_type(kind) for kind in JOB_KINDS}
@@ -143,9 +146,7 @@ class Reconciler:
         """Supporting objects and probes; whether all went well."""
         is_well = True
         if plan.supporting:
-            is_well = await creating.make(
-                [with_keys(manifest, self._make_keys) for manifest in plan.supporting]
-            )
+            is_well = await creating.make(Keyed(plan.supporting, self._make_keys))
         if plan.probes:
             # Also if something could not be made: a TensorBoard doesn't hold up the job.
             is_well = await creating.probe(plan.probes) and is_well
@@ -174,9 +175,8 @@ class Reconciler:
         if events:
             await self._tell(record, events, now)
         again_at = plan.look_again_at
-        if plan.asks_for_job_url and await self._ask_for_page(record):
-            # The answer goes into the status.
-            again_at = now
+        if plan.asks_for_job_url:
+            self._ask_for_page(record)
         if await self._ask_nodes(record, plan.nodes_to_ask):
             # What is lost now may be back later, so the answer is acted upon at once.
             again_at = now
@@ -210,7 +210,7 @@ class Reconciler:
         patch = status_patch(record, old, msgspec.to_builtins(status))
         resource = resource_of(record.kind)
         request = merge_patch(resource, record.namespace, record.name, patch, subresource="status")
-        (outcome,) = await self._perform([request])
+        outcome = await self._sent(record, request)
         if outcome is None or outcome.status >= _SERVER_ERROR:
             note.unsure_of = record.version
             return False
@@ -223,16 +223,19 @@ class Reconciler:
         return True
 
     async def _delete(self, record: JobRecord, deletes: Sequence[Delete]) -> bool:
-        outcomes = await self._perform([_delete_request(record, each) for each in deletes])
-        # Gone already, or another one of that name by now: both are what was wanted.
-        gone = [o is not None and (o.is_ok or o.status in (404, 409)) for o in outcomes]
-        for each, outcome, is_gone in zip(deletes, outcomes, gone, strict=True):
+        def take(n: int, outcome: Outcome) -> bool:
+            # Gone already, or another one of that name by now: both are what was wanted.
+            is_gone = outcome is not None and (outcome.is_ok or outcome.status in (404, 409))
+            each = deletes[n]
             if each.kind == "Secret" and is_gone:
                 # Nobody watches secrets, so no event would ever tell.
                 self._notes.of(record).secrets.pop(each.name, None)
             elif each.kind == "Pod" and outcome is not None and outcome.is_ok:
                 self._absorb_deleted(outcome)
-        return all(gone)
+            return is_gone
+
+        requests = [_delete_request(record, each) for each in deletes]
+        return all(await self._perform(record.key, requests, take))
 
     def _absorb_deleted(self, answer: Answer) -> None:
         """A pod that has its grace to go comes back with the mark on it."""
@@ -243,30 +246,37 @@ class Reconciler:
 
     async def _tell(self, record: JobRecord, events: Sequence[Event], now: float) -> None:
         """Events are told at most once; nothing depends on them."""
-        objects = [event_object(record, event, now) for event in events]
-        await self._perform([create(EVENTS, record.namespace, each) for each in objects])
+        objects = [event_object(record, event, now) for event in events[:_EVENTS_MAX]]
+        requests = [create(EVENTS, record.namespace, each) for each in objects]
+        await self._perform(record.key, requests, as_it_is)
 
     async def _ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> bool:
         """Whether any is lost. An answer is for the next pass only."""
-        outcomes = await self._perform([get(NODES, "", node) for node in nodes]) if nodes else ()
-        lost = [
-            node
-            for node, outcome in zip(nodes, outcomes, strict=True)
-            if outcome is not None and _is_lost(outcome)
-        ]
+
+        def take(n: int, outcome: Outcome) -> str:
+            return nodes[n] if outcome is not None and _is_lost(outcome) else ""
+
+        asked = [get(NODES, "", node) for node in nodes]
+        lost = [*filter(None, await self._perform(record.key, asked, take) if asked else ())]
         self._notes.of(record).lost_nodes = frozenset(lost)
         return bool(lost)
 
-    async def _ask_for_page(self, record: JobRecord) -> bool:
-        """Nothing depends on the answer but a link in the status. Whether there is news."""
+    def _ask_for_page(self, record: JobRecord) -> None:
+        """The answer comes some time later, into the notes, and wakes the job if it is news."""
         note, description = self._notes.of(record), self._notes.lowered(record).description
         asked = question(description)
         path = PODS.item(record.namespace, f"{asked.pod}:{asked.port}", f"proxy/{asked.path}")
-        (outcome,) = await self._perform([Request(method="GET", path=path)])
-        is_ok = outcome is not None and outcome.is_ok
-        before = note.job_url
-        note.job_url = page_url(description, outcome.body if outcome and is_ok else None)
-        return note.job_url != before
+
+        def answered(body: bytes | None) -> None:
+            before, note.job_url = note.job_url, page_url(description, body)
+            if note.job_url != before:
+                self._world.wake(record.key)
+
+        self._ask(record.key, Request(method="GET", path=path), answered)
+
+    async def _sent(self, record: JobRecord, request: Request) -> Outcome:
+        (outcome,) = await self._perform(record.key, [request], as_it_is)
+        return outcome
 
     async def _end(self, record: JobRecord) -> bool:
         request = delete(
@@ -276,7 +286,7 @@ class Reconciler:
             uid=record.uid,
             propagation=Propagation.BACKGROUND,
         )
-        (outcome,) = await self._perform([request])
+        outcome = await self._sent(record, request)
         return outcome is not None and (outcome.is_ok or outcome.status in (404, 409))
 
     async def _find_secrets(self, record: JobRecord, note: Note) -> bool:
@@ -289,7 +299,7 @@ class Reconciler:
         if not description.ssh_files or (note.has_asked_for_secrets and has_pods):
             return True
         name = keys_name(description.identity)
-        (outcome,) = await self._perform([get(SECRETS, record.namespace, name)])
+        outcome = await self._sent(record, get(SECRETS, record.namespace, name))
         if outcome is None or (not outcome.is_ok and outcome.status != 404):
             return False
         note.has_asked_for_secrets = True

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from jobyard.client.request import EVENTS, Request, create
+from jobyard.client.request import EVENTS, create
 from jobyard.client.unreadable import Told, Unreadable
 from jobyard.controller.objects import event_about, event_object
-from jobyard.controller.records import JobRecord
+from jobyard.controller.performing import Perform, as_it_is
+from jobyard.controller.records import JobKey, JobRecord
 from jobyard.plan.decision import NOT_UNDERSTOOD, Event, EventType
 
 QUEUE_MAX: Final = 100
@@ -26,7 +27,7 @@ class Reports:
 
     def __init__(
         self,
-        perform: Callable[[Sequence[Request]], Awaitable[Sequence[Any]]],
+        perform: Perform,
         now: Callable[[], float],
     ) -> None:
         self._perform = perform
@@ -52,7 +53,8 @@ class Reports:
                 manifest = event_object(job, event, now)
             else:
                 manifest = event_about(_reference(found), event, now)
-            await self._perform([create(EVENTS, found.namespace, manifest)])
+            key = JobKey(found.resource.kind, found.namespace, found.name)
+            await self._perform(key, [create(EVENTS, found.namespace, manifest)], as_it_is)
 
 
 def _reference(found: Unreadable) -> dict[str, str]:

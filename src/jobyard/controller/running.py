@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic
 
 import msgspec
@@ -25,12 +26,15 @@ from jobyard.client.request import (
 )
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Watched, follow
+from jobyard.controller.asking import Asking
 from jobyard.controller.measuring import Meter
 from jobyard.controller.notes import Notes
 from jobyard.controller.performing import Performer
+from jobyard.controller.progress import Progress
 from jobyard.controller.queue import ClosedError, WorkQueue
 from jobyard.controller.reconciling import Next, Passed, Reconciler
 from jobyard.controller.records import JobKey
+from jobyard.controller.refusals import brief
 from jobyard.controller.reports import Reports
 from jobyard.controller.shelf import Shelf, T
 from jobyard.controller.ssh_keys import fresh_keys
@@ -45,8 +49,15 @@ _CHILDREN = {
 }
 # A pass is at most this far from the one before it, plus a bit for each pod.
 REST_SECONDS = 0.1
+# A namespace that is alone gets a third of what is shared (`fairness`).
+PLACES = 3
 REST_SECONDS_PER_POD = 0.0002
 _log = logging.getLogger(__name__)
+
+
+def _namespace(key: JobKey) -> str:
+    """Whose jobs take turns: those of one namespace with those of another."""
+    return key.namespace
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,23 +66,32 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     # Empty: all namespaces.
     namespace: str = ""
     has_gang_scheduler: bool = True
+    # Of one namespace while it is alone; twice as many more are there for the jobs of others.
     workers: int = 16
 
 
 class Controller:
     """One controller over one connection."""
 
-    def __init__(self, sender: Sender, options: Options, metrics: Meter) -> None:
+    def __init__(
+        self, sender: Sender, options: Options, metrics: Meter, progress: Progress | None = None
+    ) -> None:
         self._sender = sender
         self._options = options
         self._metrics = metrics
         loop = asyncio.get_running_loop()
-        self._queue = WorkQueue[JobKey](loop.time, metrics.waited)
-        perform = Performer(sender)
+        self.progress = progress or Progress(loop.time)
+        self._queue = WorkQueue[JobKey](
+            loop.time, metrics.waited, group_of=_namespace, places=PLACES * options.workers
+        )
+        perform = Performer(sender, _namespace, self.progress.moved)
         self._reports = Reports(perform, time.time)
         self._world = World(self._queue.wake, self._reports.tell)
         self._notes = Notes(has_gang_scheduler=options.has_gang_scheduler)
-        self._reconciler = Reconciler(self._world, self._notes, perform, time.time, fresh_keys)
+        self._asking = Asking(sender, _namespace)
+        self._reconciler = Reconciler(
+            self._world, self._notes, perform, time.time, fresh_keys, self._asking.ask
+        )
         self._listed = asyncio.Event()
 
     @property
@@ -86,12 +106,19 @@ class Controller:
         """Until `stop`, or until cancelled."""
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(watch) for watch in self._watches()]
+            beside.append(group.create_task(self._asking.run()))
             beside.append(group.create_task(self._reports.run()))
             await self._when_synced()
             _log.info("caches are synced: %d jobs", sum(1 for _ in self._world.all_jobs()))
             await self._work_together()
+            self.progress.ended()
             for task in beside:
                 task.cancel()
+
+    @property
+    def standstill(self) -> str:
+        """What holds up the work, in words; empty if nothing does."""
+        return self.progress.standstill(self._queue.due_since if self.is_synced else None)
 
     def stop(self) -> None:
         """Begin no new pass; `run` ends when those under way have."""
@@ -123,14 +150,18 @@ class Controller:
         self, watched: Watched, decode: Callable[[bytes], T], shelf: Shelf[T]
     ) -> None:
         def tell(error: ClientError, failures: int) -> None:
-            _log.warning("watching %s (failure %d): %s", watched.resource.plural, failures, error)
+            heard()
+            plural, why = watched.resource.plural, brief(error)
+            _log.warning("watching %s (failure %d): %s", plural, failures, why)
 
-        sink = _Announced(shelf, self._listed.set)
+        heard = partial(self.progress.heard, f"the watch of {watched.resource.plural}")
+        heard()
+        sink = _Announced(shelf, self._listed.set, heard)
         await follow(self._sender, watched, decode, sink, notice=tell, report=self._reports.tell)
 
     async def _work_together(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.workers):
+            for _ in range(PLACES * self._options.workers):
                 group.create_task(self._work())
 
     async def _work(self) -> None:
@@ -149,6 +180,8 @@ class Controller:
                 self._metrics.failed(key.kind)
                 self._queue.done(key, has_failed=True)
                 continue
+            finally:
+                self.progress.moved()
             self._metrics.reconciled(key.kind, time.monotonic() - started)
             self._settle(key, passed)
 
@@ -166,21 +199,37 @@ class Controller:
         record = self._world.job(key)
         pods = len(self._world.pods.of_job(record.uid)) if record is not None else 0
         rest = REST_SECONDS + REST_SECONDS_PER_POD * pods
-        self._queue.done(key, rest_seconds=rest, has_failed=passed.next is Next.RETRY)
+        has_failed = passed.next is Next.RETRY
+        if has_failed:
+            self._metrics.failed(key.kind)
+        self._queue.done(key, rest_seconds=rest, has_failed=has_failed)
         if passed.look_again_at is not None:
             self._queue.wake_in(key, passed.look_again_at - time.time())
 
 
 class _Announced(Generic[T]):
-    """A shelf that also says when it has been filled."""
+    """A shelf that also says when it has been filled, and when anything was heard."""
 
-    def __init__(self, shelf: Shelf[T], announce: Callable[[], None]) -> None:
+    def __init__(
+        self, shelf: Shelf[T], announce: Callable[[], None], heard: Callable[[], None]
+    ) -> None:
         self._shelf = shelf
         self._announce = announce
-        self.changed = shelf.changed
-        self.removed = shelf.removed
-        self.reached = shelf.reached
+        self._heard = heard
 
     def replaced(self, items: Sequence[T], resource_version: str) -> None:
+        self._heard()
         self._shelf.replaced(items, resource_version)
         self._announce()
+
+    def changed(self, obj: T) -> None:
+        self._heard()
+        self._shelf.changed(obj)
+
+    def removed(self, obj: T) -> None:
+        self._heard()
+        self._shelf.removed(obj)
+
+    def reached(self, resource_version: str) -> None:
+        self._heard()
+        self._shelf.reached(resource_version)

@@ -8,6 +8,7 @@ ready mean is said by the two callables. There is nothing secret here, and nothi
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -21,9 +22,11 @@ from jobyard.controller.metrics import Metrics
 # A client that never finishes its request would otherwise hold up our end for ten seconds.
 SHUTDOWN_SECONDS: Final = 1.0
 UNAVAILABLE: Final = 503
+NOT_FILLED: Final = "the caches are not filled yet"
 
 Check = Callable[[], bool]
 _Answering = Callable[[web.Request], Awaitable[web.Response]]
+_log = logging.getLogger(__name__)
 
 
 class ServingError(Exception):
@@ -43,15 +46,16 @@ class Serving:
         port: int,
         metrics: Metrics,
         is_ready: Check,
-        is_alive: Check = lambda: True,
+        standstill: Callable[[], str] = str,
     ) -> None:
+        """`standstill` says what holds up the work; an empty text: nothing does."""
         self._host = host
         # Once open, the real one where 0 was asked for.
         self.port = port
         self._metrics = metrics
         app = web.Application()
-        app.router.add_get("/healthz", _checked(is_alive, "the work makes no progress"))
-        app.router.add_get("/readyz", _checked(is_ready, "the caches are not filled yet"))
+        app.router.add_get("/healthz", _answering(_logged(standstill)))
+        app.router.add_get("/readyz", _answering(lambda: "" if is_ready() else NOT_FILLED))
         app.router.add_get("/metrics", self._tell_metrics)
         # A line for each probe would bury what matters.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -84,10 +88,23 @@ class Serving:
         return f"metrics and health at {self._host}:{self.port}: {why}; choose another --listen"
 
 
-def _checked(check: Check, excuse: str) -> _Answering:
+def _answering(complaint: Callable[[], str]) -> _Answering:
     async def answer(_: web.Request) -> web.Response:
-        if check():
+        text = complaint()
+        if not text:
             return web.Response(text="ok\n")
-        return web.Response(status=UNAVAILABLE, text=f"{excuse}\n")
+        return web.Response(status=UNAVAILABLE, text=f"{text}\n")
 
     return answer
+
+
+def _logged(complaint: Callable[[], str]) -> Callable[[], str]:
+    """Nobody would know why the kubelet started the process anew."""
+
+    def told() -> str:
+        text = complaint()
+        if text:
+            _log.error("/healthz fails: %s", text)
+        return text
+
+    return told

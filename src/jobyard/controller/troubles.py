@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import msgspec
 
 from jobyard.api.value import Value
-from jobyard.client.request import EVENTS, Answer, Request, create
+from jobyard.client.request import EVENTS, Answer, create
 from jobyard.client.unreadable import PROBLEM_LENGTH_MAX, said
 from jobyard.controller.notes import Notes
 from jobyard.controller.objects import event_object
+from jobyard.controller.performing import Perform, as_it_is
 from jobyard.controller.records import JobRecord
 from jobyard.plan.decision import NOT_UNDERSTOOD, Event, EventType
 from jobyard.plan.not_understood import not_understood
@@ -33,7 +34,6 @@ STATUS_REFUSED: Final = "StatusRefused"
 _REFUSED: Final = (400, 403, 413, 422)
 
 Write = Callable[[JobRecord, msgspec.Struct], Awaitable[bool]]
-Perform = Callable[[Sequence[Request]], Awaitable[Sequence[Any]]]
 
 
 class Troubles:
@@ -88,4 +88,4 @@ class Troubles:
 
     async def _tell(self, record: JobRecord, reason: str, text: str, now: float) -> None:
         event = event_object(record, Event(reason, text, EventType.WARNING), now)
-        await self._perform([create(EVENTS, record.namespace, event)])
+        await self._perform(record.key, [create(EVENTS, record.namespace, event)], as_it_is)

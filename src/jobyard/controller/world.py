@@ -40,7 +40,7 @@ class World:
     """The shelves, and the view of one job. `report` hears of pods that can't be read."""
 
     def __init__(self, wake: Callable[[JobKey], None], report: Report = _unreported) -> None:
-        self._wake = wake
+        self.wake = wake
         self._report = report
         self._keys: dict[str, JobKey] = {}
         self._uids: dict[JobKey, str] = {}
@@ -109,12 +109,12 @@ class World:
             self._keys.pop(before, None)
         self._keys[record.uid] = record.key
         self._uids[record.key] = record.uid
-        self._wake(record.key)
+        self.wake(record.key)
 
     def _owned_changed(self, obj: Pod | ChildRecord) -> None:
         key = self._keys.get(obj.job_uid)
         if key is not None:
-            self._wake(key)
+            self.wake(key)
 
     def _pod_changed(self, pod: Pod) -> None:
         if pod.problem:

@@ -6,13 +6,17 @@ controller sends them as events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any
 
 from jobyard.api.quantity import Quantity, QuantityError
 from jobyard.plan.description import JSON, Command, Description, Role
 from jobyard.plan.modes import is_debugging
 from jobyard.schema.finding import Finding, Path, warning
+
+# How many of them become events of a job: a template can hold thousands of mistakes.
+ADVICE_MAX = 20
+_NAMES_MAX = 10
 
 
 def advice(description: Description) -> Iterator[Finding]:
@@ -84,8 +88,14 @@ def _pod_advice(pod: JSON, path: Path) -> Iterator[Finding]:
                     yield warning(
                         (*place, "volumeMounts", m, "name"),
                         f"names the volume {mount.get('name')}, which is not among the pod's"
-                        f" volumes: {', '.join(sorted(map(str, volumes))) or 'it has none'}",
+                        f" volumes: {_listed(volumes)}",
                     )
+
+
+def _listed(names: Set[Any]) -> str:
+    shown = sorted(map(str, names))[:_NAMES_MAX]
+    more = len(names) - len(shown)
+    return (", ".join(shown) or "it has none") + (f" and {more} more" if more else "")
 
 
 def _resource_advice(resources: JSON, path: Path) -> Iterator[Finding]:

@@ -9,29 +9,31 @@ snapshot, by the simulation with a model of one. TaskSets have policies of their
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 
 import msgspec
 
 from jobyard.api.beamjob import BeamJobStatus
 from jobyard.api.status import ConditionType, JobStatus, Phase
-from jobyard.plan.advice import advice
+from jobyard.plan.advice import ADVICE_MAX, advice
 from jobyard.plan.beam_status import as_beam_status, as_job_status
 from jobyard.plan.conditions import DEBUG, condition
 from jobyard.plan.deadline import clock_of, deadline_at, deadline_passed
 from jobyard.plan.decision import (
+    ChildKey,
     Delete,
     Event,
     EventType,
     Observed,
     Plan,
-    child_key,
     earliest,
 )
-from jobyard.plan.description import JSON
 from jobyard.plan.equipment import Equipment, equipment
 from jobyard.plan.finishing import after_the_end, ending
 from jobyard.plan.initialization import Initialization, initialization, obstructed_pods
 from jobyard.plan.job_status import Verdict, job_status, of_type, unscheduled_at
+from jobyard.plan.manifests import Build, Manifests
 from jobyard.plan.modes import is_debugging, is_same_spec, wants_pause
 from jobyard.plan.movement import (
     ASK_AGAIN_SECONDS,
@@ -171,11 +173,11 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         waits_for=movement.waits_for,
     )
     status = job_status(seen, stored, standings, verdict, now)
-    pods = tuple(_pod(seen, standing, course, pause_count) for standing in movement.comes)
+    pods = Manifests(dict(_pod(seen, standing, course, pause_count) for standing in movement.comes))
     page_due = _page_due(seen, standings, now)
     plan = Plan(
         supporting=gear.creates,
-        probes=tuple(_probes(seen, init)),
+        probes=Manifests(dict(_probes(seen, init))),
         deletes=(*_replaced(seen, gear), *movement.deletes),
         pods=pods,
         events=tuple(_events(seen, stored, status, standings, pods)),
@@ -258,7 +260,9 @@ def _others_are_ready(standings: Sequence[Standing]) -> bool:
     )
 
 
-def _pod(seen: Observed, standing: Standing, course: Course, pause_count: int) -> JSON:
+def _pod(
+    seen: Observed, standing: Standing, course: Course, pause_count: int
+) -> tuple[ChildKey, Build]:
     replica = Replica(
         role=standing.role,
         rank=standing.rank,
@@ -267,17 +271,20 @@ def _pod(seen: Observed, standing: Standing, course: Course, pause_count: int) -
         pods_before=standing.pods_before_next,
         is_resumed=pause_count > 0,
     )
-    return replica_pod(seen.description, replica)
+    return ("Pod", replica.name_in(seen.description)), partial(
+        replica_pod, seen.description, replica
+    )
 
 
-def _probes(seen: Observed, init: Initialization) -> Iterator[JSON]:
+def _probes(seen: Observed, init: Initialization) -> Iterator[tuple[ChildKey, Build]]:
     """The first pod of each role, and those that could not be made."""
     if not init.needs_probes:
         return
     obstructed = {name for _, name in obstructed_pods(seen)}
     for role, rank, name in pod_names(seen.description):
         if rank == 0 or name in obstructed:
-            yield replica_pod(seen.description, Replica(role=role, rank=rank))
+            replica = Replica(role=role, rank=rank)
+            yield ("Pod", name), partial(replica_pod, seen.description, replica)
 
 
 def _events(
@@ -285,10 +292,10 @@ def _events(
     stored: JobStatus | None,
     status: JobStatus,
     standings: Sequence[Standing],
-    pods: Sequence[JSON],
+    pods: Manifests,
 ) -> Iterator[Event]:
     if stored is None:
-        for finding in advice(seen.description):
+        for finding in islice(advice(seen.description), ADVICE_MAX):
             text = f"{dotted(finding.path)}: {finding.text}"
             yield Event("Warning", text, EventType.WARNING)
     yield from changes(stored, status, None)
@@ -308,7 +315,7 @@ def _events(
                 EventType.WARNING,
             )
     # What was refused the last time is tried again, and told of once it is there.
-    yield from created([key[1] for key in map(child_key, pods) if key not in seen.obstacles])
+    yield from created([key[1] for key in pods.keys if key not in seen.obstacles])
 
 
 def _page_due(seen: Observed, standings: Sequence[Standing], now: float) -> float | None:

@@ -14,7 +14,7 @@ what makes counting safe: a restart is in the status before its pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -60,10 +60,10 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A supporting object as it should be."""
+    """A supporting object as it should be. It is built when needed: there can be thousands."""
 
     digest: str
-    manifest: JSON
+    build: Callable[[], JSON]
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,12 +117,13 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done now, in the order of the fields, and when to look again."""
 
-    supporting: tuple[JSON, ...] = ()
-    probes: tuple[JSON, ...] = ()
+    # Objects are built as they are looked at (`plan.manifests`).
+    supporting: Sequence[JSON] = ()
+    probes: Sequence[JSON] = ()
     # None: as stored.
     status: Value | None = None
     deletes: tuple[Delete, ...] = ()
-    pods: tuple[JSON, ...] = ()
+    pods: Sequence[JSON] = ()
     events: tuple[Event, ...] = ()
     # Deletes the job itself: its time is over.
     ends_job: bool = False

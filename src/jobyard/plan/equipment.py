@@ -7,13 +7,15 @@ anew: that works for every kind of object, and only happens while no pod depends
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from jobyard.plan.cleanup import outlives
-from jobyard.plan.decision import Child, ChildKey, Delete, Observed, Wanted, child_key
+from jobyard.plan.decision import Child, ChildKey, Delete, Observed, Wanted
 from jobyard.plan.description import JSON, Description
+from jobyard.plan.manifests import Build, Manifests
 from jobyard.plan.naming import DIGEST
 from jobyard.plan.supporting import supporting_objects
 
@@ -23,7 +25,7 @@ _DIGEST_LENGTH = 16
 class Equipment(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done about the supporting objects."""
 
-    creates: tuple[JSON, ...]
+    creates: Sequence[JSON]
     deletes: tuple[Delete, ...]
     # All that pods need is there.
     is_ready: bool
@@ -32,17 +34,22 @@ class Equipment(msgspec.Struct, frozen=True, kw_only=True):
 def wanted_objects(description: Description) -> Mapping[ChildKey, Wanted]:
     """Once per version of a spec: thousands of services are too much for every decision."""
     out: dict[ChildKey, Wanted] = {}
-    for manifest in supporting_objects(description):
-        encoded = msgspec.json.encode(manifest, order="sorted")
+    for key, build in supporting_objects(description).recipes.items():
+        encoded = msgspec.json.encode(build(), order="sorted")
         digest = hashlib.sha256(encoded).hexdigest()[:_DIGEST_LENGTH]
-        metadata = manifest["metadata"]
-        noted = {**metadata, "annotations": {**metadata.get("annotations", {}), DIGEST: digest}}
-        out[child_key(manifest)] = Wanted(digest, {**manifest, "metadata": noted})
+        out[key] = Wanted(digest, partial(_noted, build, digest))
     return out
 
 
+def _noted(build: Build, digest: str) -> JSON:
+    manifest = build()
+    metadata = manifest["metadata"]
+    noted = {**metadata, "annotations": {**metadata.get("annotations", {}), DIGEST: digest}}
+    return {**manifest, "metadata": noted}
+
+
 def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
-    creates: list[JSON] = []
+    creates: dict[ChildKey, Build] = {}
     deletes: list[Delete] = []
     is_ready = True
     for key, wanted in seen.wanted.items():
@@ -51,7 +58,7 @@ def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
             continue
         child = seen.children.get(key)
         if child is None:
-            creates.append(wanted.manifest)
+            creates[key] = wanted.build
         elif child.digest != wanted.digest and not child.is_terminating:
             deletes.append(_delete(child))
         elif child.digest == wanted.digest and not child.is_terminating:
@@ -61,7 +68,7 @@ def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
     for key, child in seen.children.items():
         if key not in seen.wanted and not child.is_terminating and not only_outliving:
             deletes.append(_delete(child))
-    return Equipment(creates=tuple(creates), deletes=tuple(deletes), is_ready=is_ready)
+    return Equipment(creates=Manifests(creates), deletes=tuple(deletes), is_ready=is_ready)
 
 
 def _delete(child: Child) -> Delete:

@@ -51,6 +51,10 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     # The job has been paused before, so its resumeSpecs apply.
     is_resumed: bool = False
 
+    def name_in(self, description: Description) -> str:
+        """The name of the pod."""
+        return pod_name(description.identity.name, self.role, self.rank, (0, self.attempt))
+
 
 def replica_pod(description: Description, replica: Replica) -> dict[str, Any]:
     """The pod object of a replica of a T9k job."""
@@ -65,7 +69,7 @@ def replica_pod(description: Description, replica: Replica) -> dict[str, Any]:
 
 def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
     identity, role = description.identity, replica.role
-    name = pod_name(identity.name, role, replica.rank, (0, replica.attempt))
+    name = replica.name_in(description)
     given = role.template.get("metadata", {})
     labels = {
         **given.get("labels", {}),
@@ -99,8 +103,7 @@ def _spec(description: Description, replica: Replica, start: Start) -> dict[str,
     # Restarts are the job's to decide, so the kubelet must not.
     out: dict[str, Any] = {**role.template["spec"], "restartPolicy": "Never"}
     if description.naming is Naming.JOB:
-        name = pod_name(description.identity.name, role, replica.rank, (0, replica.attempt))
-        out |= {"hostname": name, "subdomain": description.identity.name}
+        out |= {"hostname": replica.name_in(description), "subdomain": description.identity.name}
     if description.gang is not None and role.in_gang:
         out["schedulerName"] = T9K_SCHEDULER
     if start.volumes:

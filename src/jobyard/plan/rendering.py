@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from jobyard.plan.description import Description
+from jobyard.plan.description import JSON, Description
 from jobyard.plan.modes import wants_pause
 from jobyard.plan.naming import pod_names
 from jobyard.plan.pods import Replica, replica_pod
@@ -13,7 +12,7 @@ from jobyard.plan.supporting import supporting_objects
 from jobyard.plan.taskset_pods import TaskReplica, taskset_pod
 
 
-def children(description: Description) -> Iterator[dict[str, Any]]:
+def children(description: Description) -> Iterator[JSON]:
     """Supporting objects first, then the pods; a paused job has none."""
     yield from supporting_objects(description)
     if wants_pause(description.run_mode):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from jobyard.plan.decision import ChildKey, child_key
 from jobyard.plan.description import Description, Gang, Naming
+from jobyard.plan.manifests import Build, Manifests
 from jobyard.plan.naming import job_labels, job_selector, pod_names, replica_label
 from jobyard.plan.ssh import KEY_FILES, files_name, keys_name
 from jobyard.plan.tensorboard import tensorboard_objects
@@ -14,23 +17,32 @@ from jobyard.plan.tensorboard import tensorboard_objects
 HIDDEN = "<hidden>"
 
 
-def supporting_objects(description: Description) -> Iterator[dict[str, Any]]:
+def supporting_objects(description: Description) -> Manifests:
     """Services, the gang and, for a TaskSet, the control unit that owns its pods."""
+    return Manifests(dict(_recipes(description)))
+
+
+def _recipes(description: Description) -> Iterator[tuple[ChildKey, Build]]:
+    identity = description.identity
     match description.naming:
         case Naming.JOB:
-            yield _job_service(description)
+            yield ("Service", identity.name), partial(_job_service, description)
         case Naming.REPLICA:
-            yield from _replica_services(description)
+            for _, _, name in pod_names(description):
+                yield ("Service", name), partial(_replica_service, description, name)
         case Naming.NONE:
             pass
     if description.ssh_files:
-        yield from _ssh_objects(description)
+        yield ("ConfigMap", files_name(identity)), partial(_ssh_files, description)
+        yield ("Secret", keys_name(identity)), partial(_ssh_keys, description)
     if description.tensorboard is not None:
-        yield from tensorboard_objects(description.tensorboard, description.identity)
+        for manifest in tensorboard_objects(description.tensorboard, identity):
+            yield child_key(manifest), partial(dict[str, Any], manifest)
     if description.gang is not None:
-        yield _pod_group(description, description.gang)
-    if description.identity.kind == "TaskSet":
-        yield _object(description, "v1", "ConfigMap", f"c-{description.identity.name}-0")
+        yield ("PodGroup", identity.name), partial(_pod_group, description, description.gang)
+    if identity.kind == "TaskSet":
+        unit = f"c-{identity.name}-0"
+        yield ("ConfigMap", unit), partial(_object, description, "v1", "ConfigMap", unit)
 
 
 def _object(description: Description, api_version: str, kind: str, name: str) -> dict[str, Any]:
@@ -52,18 +64,17 @@ def _job_service(description: Description) -> dict[str, Any]:
     }
 
 
-def _replica_services(description: Description) -> Iterator[dict[str, Any]]:
+def _replica_service(description: Description, name: str) -> dict[str, Any]:
     # A headless service maps no ports, so one whose ports differ needs an address.
     maps = any(port.get("targetPort", port["port"]) != port["port"] for port in description.ports)
-    for _, _, name in pod_names(description):
-        spec: dict[str, Any] = {
-            "publishNotReadyAddresses": True,
-            "selector": {replica_label(description.identity): name},
-            "ports": [dict(port) for port in description.ports],
-        }
-        if not maps:
-            spec["clusterIP"] = "None"
-        yield _object(description, "v1", "Service", name) | {"spec": spec}
+    spec: dict[str, Any] = {
+        "publishNotReadyAddresses": True,
+        "selector": {replica_label(description.identity): name},
+        "ports": [dict(port) for port in description.ports],
+    }
+    if not maps:
+        spec["clusterIP"] = "None"
+    return _object(description, "v1", "Service", name) | {"spec": spec}
 
 
 def _pod_group(description: Description, gang: Gang) -> dict[str, Any]:
@@ -78,13 +89,15 @@ def _pod_group(description: Description, gang: Gang) -> dict[str, Any]:
     return _object(description, api_version, "PodGroup", description.identity.name) | {"spec": spec}
 
 
-def _ssh_objects(description: Description) -> Iterator[dict[str, Any]]:
-    """Scripts and hosts; and the keys, which only whoever makes them knows."""
-    identity = description.identity
-    yield _object(description, "v1", "ConfigMap", files_name(identity)) | {
-        "data": dict(description.ssh_files)
-    }
-    yield _object(description, "v1", "Secret", keys_name(identity)) | {
+def _ssh_files(description: Description) -> dict[str, Any]:
+    """Scripts and hosts."""
+    name = files_name(description.identity)
+    return _object(description, "v1", "ConfigMap", name) | {"data": dict(description.ssh_files)}
+
+
+def _ssh_keys(description: Description) -> dict[str, Any]:
+    """Only whoever makes the keys knows them."""
+    return _object(description, "v1", "Secret", keys_name(description.identity)) | {
         "type": "Opaque",
         "stringData": dict.fromkeys(KEY_FILES, HIDDEN),
     }

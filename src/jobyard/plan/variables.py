@@ -7,12 +7,14 @@ none of ours: Kubernetes expands it from the container's environment.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from jobyard.api.genericjob import GenericJobSpec
+from jobyard.api.value import VARIABLE_BYTES_MAX
 from jobyard.numerals import whole_number
 from jobyard.schema.finding import Path
 
@@ -21,6 +23,10 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^()]*)\)")
 _REPLICAS = re.compile(r"^replicas\[([^\]]*)\]$")
 _HOST = re.compile(r"^service\.([^.\[\]]+)\[([^\]]*)\]\.host$")
 _PORT = re.compile(r"^service\.port\[([^\]]*)\]$")
+
+
+_SHOWN = 64
+_GROWN = f"grows to {VARIABLE_BYTES_MAX} bytes or more with its variables: Linux takes no more"
 
 
 class UnresolvedVariableError(Exception):
@@ -118,17 +124,22 @@ def _ports(name: str, facts: Facts, wanted: str | None) -> Mapping[str, int]:
 def bad_variables(name: str, spec: GenericJobSpec) -> Iterator[BadVariable]:
     """Every text of the job with variables that can't be resolved, each cause once."""
     facts = Facts.of(name, spec)
+    longest = max(facts.replicas, key=len)
     for path, container, text in _texts(spec):
         names = [match[1] for match in _REFERENCE.finditer(text) if match[1] is not None]
         served = [name for name in names if _HOST.match(name) or _PORT.match(name)]
         if facts.ports is None and served:
             yield BadVariable(path, container, _without_service(served))
             names = [name for name in names if name not in served]
-        for name in dict.fromkeys(names):
+        length = len(text)
+        for name, count in Counter(names).items():
             try:
-                _resolved(name, facts, "type", 0)
+                found = _resolved(name, facts, longest, max(facts.replicas.values()) - 1)
+                length += count * (len(found) - len(name) - 3) if found is not None else 0
             except UnresolvedVariableError as problem:
                 yield BadVariable(path, container, str(problem))
+        if len(text) < VARIABLE_BYTES_MAX <= length:
+            yield BadVariable(path, container, f"{text[:_SHOWN]}… {_GROWN}")
 
 
 def _without_service(names: list[str]) -> str:

@@ -36,6 +36,7 @@ QUANTITY: JSONSchema = {
 
 CONTAINERS_MAX = 32
 VOLUME_MOUNTS_MAX = 64
+CONTAINER_PORTS_MAX = 256
 DNS_LABEL_LENGTH_MAX = 63
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 MOUNT_PATH_LENGTH_MAX = 4096
@@ -82,6 +83,7 @@ def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:
             return _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX)
         case "Container":
             schema = _with(schema, "name", maxLength=DNS_LABEL_LENGTH_MAX, pattern=DNS_LABEL)
+            schema = _with(schema, "ports", maxItems=CONTAINER_PORTS_MAX)
             return _with(schema, "volumeMounts", maxItems=VOLUME_MOUNTS_MAX)
         case "PodSpec":
             schema = _with(schema, "initContainers", maxItems=CONTAINERS_MAX)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobyard.node.order import Check, HttpGet, Probe, Probes
-from jobyard.node.ordering.expansion import expanded
+from jobyard.node.ordering.expansion import Room, expanded
 from jobyard.node.ordering.problems import NeverError
 from jobyard.node.pod_object import Action, Container, ProbeSpec
 from jobyard.numerals import port_number
@@ -40,7 +40,9 @@ def _probe(container: Container, spec: ProbeSpec | None, values: Mapping[str, st
     if check is None:
         return None
     if check.argv:
-        check = Check(argv=tuple(expanded(word, values) for word in check.argv))
+        room, what = Room("the command of a probe"), "a word of a probe's command"
+        words = (room.take(expanded(word, values, what), what) for word in check.argv)
+        check = Check(argv=tuple(words))
     return Probe(
         check=check,
         initial_delay_seconds=spec.initial_delay_seconds,

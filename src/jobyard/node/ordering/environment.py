@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Final
 
 from jobyard.api.quantity import Quantity
 from jobyard.node.ordering.downward import field_text, resource_text
-from jobyard.node.ordering.expansion import expanded
+from jobyard.node.ordering.expansion import Room, expanded
 from jobyard.node.ordering.problems import NeverError, NotYetError
 from jobyard.node.ordering.surroundings import ConfigMap, Found, ServiceLink, Setup
 from jobyard.node.pod_object import Container, PodObject, Reference, ValueSource, Variable
@@ -60,6 +61,8 @@ INHERITED: Final = frozenset(
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 GPU_DEVICES: Final = "jobyard.dev/gpu-devices"
 GPU: Final = "nvidia.com/gpu"
+# How much of a name is told.
+_SHOWN: Final = 64
 _VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 # What Kubernetes takes as a name: anything printable but the sign that ends it.
 _NAME: Final = re.compile(r"[ -<>-~]+")
@@ -79,21 +82,34 @@ def inherited(environment: Mapping[str, str]) -> dict[str, str]:
 def pod_variables(
     pod: PodObject, container: Container, setup: Setup, found: Found
 ) -> dict[str, str]:
-    """What Kubernetes gives the container, which is what `$(NAME)` can mean."""
+    """What Kubernetes gives the container, which is what `$(NAME)` can mean.
+
+    Raises TooLongError.
+    """
     links = (
         dict(variable for link in found.services for variable in _service_variables(link))
         if pod.spec.enable_service_links is not False
         else {}
     )
-    out: dict[str, str] = dict(_from_sources(container, found))
+    room, out = Room("the environment"), dict[str, str]()
+    known = ChainMap(out, links)
+    for name, value in _from_sources(container, found):
+        out[name] = _placed(room, name, value)
     for variable in container.env:
+        name = variable.name
         if variable.value_from is None:
-            out[variable.name] = expanded(variable.value, {**links, **out})
+            value = expanded(variable.value, known, f"variable {name[:_SHOWN]}")
+            out[name] = _placed(room, name, value)
             continue
         value_or_none = _value(pod, container, variable, setup, found)
         if value_or_none is not None:
-            out[variable.name] = value_or_none
+            out[name] = _placed(room, name, value_or_none)
     return {**links, **out}
+
+
+def _placed(room: Room, name: str, value: str) -> str:
+    room.take(f"{name}={value}", f"variable {name[:_SHOWN]}")
+    return value
 
 
 def device_variables(

@@ -80,7 +80,7 @@ def _below(container: Container, mount: VolumeMount, values: Mapping[str, str]) 
                 f" the container has no variable {unknown[0]}",
                 container=container.name,
             )
-        path = expanded(mount.sub_path_expr, values)
+        path = expanded(mount.sub_path_expr, values, f"subPathExpr of volume {mount.name}")
     if not path:
         return ""
     if path.startswith("/") or "\0" in path or ".." in path.split("/"):

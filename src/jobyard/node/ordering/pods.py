@@ -16,7 +16,7 @@ from jobyard.node.order import ContainerOrder, PodOrder, RestartPolicy
 from jobyard.node.ordering.attempts import attempt_of
 from jobyard.node.ordering.checks import hook_of, probes_of
 from jobyard.node.ordering.environment import device_variables, pod_variables
-from jobyard.node.ordering.expansion import expanded
+from jobyard.node.ordering.expansion import Room, TooLongError, expanded
 from jobyard.node.ordering.images import base_variables, rule_for
 from jobyard.node.ordering.mounts import mounts_of
 from jobyard.node.ordering.problems import NeverError
@@ -59,6 +59,13 @@ def order_of(pod: PodObject, setup: Setup, found: Found) -> PodOrder:
 
 
 def _container(pod: PodObject, container: Container, setup: Setup, found: Found) -> ContainerOrder:
+    try:
+        return _ordered(pod, container, setup, found)
+    except TooLongError as error:
+        raise NeverError(str(error), container=container.name) from error
+
+
+def _ordered(pod: PodObject, container: Container, setup: Setup, found: Found) -> ContainerOrder:
     own = pod_variables(pod, container, setup, found)
     rule = rule_for(container.image, setup)
     is_root = rule is not None and rule.type is ImageTarget.ROOT
@@ -102,7 +109,11 @@ def _argv(container: Container, values: dict[str, str]) -> tuple[str, ...]:
             f"image {container.image} is not pulled here: give the container a command",
             container=container.name,
         )
-    argv = tuple(expanded(word, values) for word in words)
+    room = Room("the command")
+    argv = tuple(
+        room.take(expanded(word, values, f"word {n} of the command"), f"word {n} of the command")
+        for n, word in enumerate(words)
+    )
     if not argv[0]:
         raise NeverError("the first word of the command is empty", container=container.name)
     if any("\0" in word for word in argv):

@@ -42,7 +42,6 @@ def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
     workers = cleaned_workers(workers, spec.run_policy)
     ssh = spec.ssh or ColossalAISsh()
     hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
-    listed = "".join(f"{host}\n" for host in hosts)
     return Description(
         identity=identity,
         roles=(launcher, workers),
@@ -53,7 +52,7 @@ def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
         run_mode=spec.run_mode,
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
         is_rigid=True,
-        ssh_files={**scripts(), "hosts": listed, "hostfile": listed},
+        ssh_files={**scripts(), "hostfile": "".join(f"{host}\n" for host in hosts)},
         warnings=tuple(_env_advice(launcher, workers)),
     )
 

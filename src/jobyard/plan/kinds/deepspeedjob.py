@@ -56,7 +56,6 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
         remakes_first=spec.elastic is not None and spec.elastic.enabled,
         ssh_files={
             **scripts(with_first=True),
-            "hosts": "".join(f"{host}\n" for host in hosts),
             "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
         },
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 
 from jobyard.api.genericjob import GenericJobSpec, GenericReplica, GenericRestartPolicy
 from jobyard.api.replicas import RestartPolicy
@@ -10,6 +11,9 @@ from jobyard.plan.description import Description, Ending, Identity, Naming, Rest
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.listing import listed_roles
 from jobyard.plan.variables import Facts, bad_variables, replaced
+
+# A spec can have a hundred thousand of them, and the first few are what its author is told.
+_FAULTS_MAX = 20
 
 
 def lower(spec: GenericJobSpec, identity: Identity) -> Description:
@@ -29,7 +33,7 @@ def lower(spec: GenericJobSpec, identity: Identity) -> Description:
         run_mode=spec.run_mode,
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
         is_collective=False,
-        faults=tuple(str(bad) for bad in bad_variables(identity.name, spec)),
+        faults=tuple(str(bad) for bad in islice(bad_variables(identity.name, spec), _FAULTS_MAX)),
     )
 
 

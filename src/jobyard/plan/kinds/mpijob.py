@@ -48,7 +48,6 @@ def lower(spec: MPIJobSpec, identity: Identity) -> Description:
         warnings=tuple(_recovery_advice(config)),
         ssh_files={
             **scripts(),
-            "hosts": "".join(f"{host}\n" for host in hosts),
             "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
         },
     )

@@ -1,18 +1,23 @@
-"""TensorFlowTrainingJob: its task types are the roles, and each replica gets TF_CONFIG."""
+"""TensorFlowTrainingJob: its task types are the roles, and each replica gets TF_CONFIG.
+
+It names all replicas, and must fit into one variable: `api.rules` counts its bytes.
+"""
 
 from __future__ import annotations
 
 import json
 from functools import partial
 
-from jobyard.api.tensorflowtrainingjob import TensorFlowTrainingJobSpec, TensorFlowType
+from jobyard.api.tensorflowtrainingjob import (
+    DEFAULT_PORT,
+    PORT_NAME,
+    TensorFlowTrainingJobSpec,
+    TensorFlowType,
+)
 from jobyard.plan.description import Description, Ending, Identity, Naming, Role, Start, only
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.listing import listed_roles, named_port, training_restarts
 from jobyard.plan.naming import host_name
-
-DEFAULT_PORT = 2222
-_PORT_NAME = "tfjob-port"
 
 
 def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
@@ -22,12 +27,14 @@ def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
         restarts=training_restarts(spec.replica_specs),
         clean_up=spec.run_policy.clean_up_policy,
     )
-    # The same for all replicas, so it is put together once.
-    cluster = {
-        role.type: [_address(identity, role, rank) for rank in range(role.replicas)]
-        for role in roles
-        if role.type != TensorFlowType.EVALUATOR
-    }
+    # The same for all replicas, so it is put together once, as text.
+    cluster = json.dumps(
+        {
+            role.type: [_address(identity, role, rank) for rank in range(role.replicas)]
+            for role in roles
+            if role.type != TensorFlowType.EVALUATOR
+        }
+    )
     return Description(
         identity=identity,
         roles=roles,
@@ -55,14 +62,11 @@ def _ending(types: set[str]) -> Ending:
 
 
 def _address(identity: Identity, role: Role, rank: int) -> str:
-    return f"{host_name(identity, role, rank)}:{named_port(role, _PORT_NAME) or DEFAULT_PORT}"
+    return f"{host_name(identity, role, rank)}:{named_port(role, PORT_NAME) or DEFAULT_PORT}"
 
 
-def _start(cluster: dict[str, list[str]], role: Role, rank: int) -> Start:
+def _start(cluster: str, role: Role, rank: int) -> Start:
     """An evaluator is a task, but no member of the cluster."""
-    config = {
-        "cluster": cluster,
-        "task": {"type": role.type, "index": rank},
-        "environment": "cloud",
-    }
-    return Start(env=(("TF_CONFIG", json.dumps(config)),))
+    task = json.dumps({"type": role.type, "index": rank})
+    config = f'{{"cluster": {cluster}, "task": {task}, "environment": "cloud"}}'
+    return Start(env=(("TF_CONFIG", config),))

@@ -33,11 +33,11 @@ log_in() {
 }
 
 started=0
-while read -r host; do
+while read -r host _; do
     log_in "$host" &
     started=$((started + 1))
     [ $((started % parallel)) -ne 0 ] || wait
-done <"$files/hosts"
+done <"$files/hostfile"
 wait
 
 silent=$(ls "$waiting")

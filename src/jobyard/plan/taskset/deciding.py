@@ -8,14 +8,15 @@ the controller with a snapshot, by the simulation with a model of one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
 from jobyard.api.taskset import TaskSetSpec
 from jobyard.api.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
-from jobyard.plan.advice import advice
-from jobyard.plan.decision import Delete, Event, EventType, Observed, Plan, child_key, earliest
-from jobyard.plan.description import JSON
+from jobyard.plan.advice import ADVICE_MAX, advice
+from jobyard.plan.decision import ChildKey, Delete, Event, EventType, Observed, Plan, earliest
+from jobyard.plan.manifests import Build, Manifests
 from jobyard.plan.movement import Movement, delete_of, overdue, together
 from jobyard.plan.pod_facts import Pod
 from jobyard.plan.standing import State
@@ -30,7 +31,7 @@ from jobyard.plan.taskset.ending import (
     retry_due_at,
     retry_text,
 )
-from jobyard.plan.taskset.preparing import Readiness, pod_of, probes, readiness, refusal
+from jobyard.plan.taskset.preparing import Readiness, probes, readiness, recipe, refusal
 from jobyard.plan.taskset.replicas import Member, members_of
 from jobyard.plan.taskset.roles import (
     Group,
@@ -78,7 +79,7 @@ def decide_taskset(seen: Observed, now: float, spec: TaskSetSpec) -> Plan:
 
 def _advice(seen: Observed, stored: TaskSetStatus | None) -> Iterator[Event]:
     if stored is None:
-        for finding in advice(seen.description):
+        for finding in islice(advice(seen.description), ADVICE_MAX):
             text = f"{dotted(finding.path)}: {finding.text}"
             yield Event("Warning", text, EventType.WARNING)
 
@@ -120,18 +121,18 @@ def _going_on(attempt: Attempt, groups: Sequence[Group]) -> tuple[Plan, TaskSetS
     movement = together(
         [_going(attempt, groups), overdue(attempt.seen.pods, attempt.seen.lost_nodes, attempt.now)]
     )
-    manifests = [_pod(attempt, member) for member in comes]
+    pods = Manifests(dict(_pod(attempt, member) for member in comes))
     plan = Plan(
         supporting=(unit_manifest(attempt.seen.description, attempt.number),)
         if attempt.unit is None
         else (),
-        probes=tuple(probes(attempt, unit)) if ready.needs_probes and unit is not None else (),
+        probes=probes(attempt, unit) if ready.needs_probes and unit is not None else (),
         deletes=(*movement.deletes, *_old_units(attempt)),
-        pods=tuple(manifests),
+        pods=pods,
         events=(
             *replica_events(groups),
             # What was refused the last time is tried again, and told of once it is there.
-            *created([k[1] for k in map(child_key, manifests) if k not in attempt.seen.obstacles]),
+            *created([key[1] for key in pods.keys if key not in attempt.seen.obstacles]),
         ),
         nodes_to_ask=movement.nodes_to_ask,
         look_again_at=earliest(
@@ -142,10 +143,10 @@ def _going_on(attempt: Attempt, groups: Sequence[Group]) -> tuple[Plan, TaskSetS
     return plan, status
 
 
-def _pod(attempt: Attempt, member: Member) -> JSON:
+def _pod(attempt: Attempt, member: Member) -> tuple[ChildKey, Build]:
     unit, standing = attempt.usable_unit, member.standing
     assert unit is not None
-    return pod_of(attempt, unit, standing.role, standing.rank, standing.restarts)
+    return recipe(attempt, unit, standing.role, standing.rank, standing.restarts)
 
 
 def _is_due(member: Member, now: float) -> bool:

@@ -8,12 +8,14 @@ that is refused ends the TaskSet, since roles can't be changed: there is nothing
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
 from jobyard.api.taskset_status import TaskSetPhase
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Child, Obstacle
-from jobyard.plan.description import JSON, Role
+from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Child, ChildKey, Obstacle
+from jobyard.plan.description import JSON, Description, Role
+from jobyard.plan.manifests import Build, Manifests
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.control_unit import KIND, owned_by
 from jobyard.plan.taskset.roles import Verdict
@@ -81,18 +83,30 @@ def refusal(attempt: Attempt) -> Verdict | None:
     return None
 
 
-def probes(attempt: Attempt, unit: Child) -> Iterator[JSON]:
+def probes(attempt: Attempt, unit: Child) -> Manifests:
     """The first pod of each role, and those that could not be made."""
-    for role, index, name in _first_pods(attempt):
-        if index == 0 or attempt.obstacle(name) is not None:
-            yield pod_of(attempt, unit, role, index, 0)
+    return Manifests(
+        dict(
+            recipe(attempt, unit, role, index, 0)
+            for role, index, name in _first_pods(attempt)
+            if index == 0 or attempt.obstacle(name) is not None
+        )
+    )
 
 
-def pod_of(attempt: Attempt, unit: Child, role: Role, index: int, retries: int) -> JSON:
+def recipe(
+    attempt: Attempt, unit: Child, role: Role, index: int, retries: int
+) -> tuple[ChildKey, Build]:
+    """The name of a replica's pod, and how it is built."""
     replica = TaskReplica(
         role=role,
         index=index,
         attempts=(attempt.number, retries),
         control_unit_uid=unit.uid,
     )
-    return owned_by(unit, taskset_pod(attempt.seen.description, replica))
+    key = ("Pod", attempt.pod_name(role, index, retries))
+    return key, partial(_built, attempt.seen.description, unit, replica)
+
+
+def _built(description: Description, unit: Child, replica: TaskReplica) -> JSON:
+    return owned_by(unit, taskset_pod(description, replica))

@@ -8,6 +8,7 @@ doesn't tell what.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,10 @@ _NO_OBJECT: Final = (
     ' type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string'
     ' "json:\\"kind,omitempty\\"" }'
 )
+# What all copies of one patch may come to, as JSON: the real server's JSONPatchMaxCopyBytes.
+COPIED_BYTES_MAX: Final = 3 * 1024 * 1024
+# Go's encoder has six bytes for each of these.
+_ESCAPED: Final = re.compile("[<>&\u2028\u2029]")
 
 
 class _MismatchError(Exception):
@@ -35,6 +40,14 @@ class _Draft:
         self.root = root
         # By identity, and kept, so that an identity isn't given to another object meanwhile.
         self._own: dict[int, Any] = {}
+        self._copied_bytes = 0
+
+    def copied(self, value: Any) -> None:
+        """A value is in two places from now on; what all copies hold has a limit."""
+        self._copied_bytes += _json_bytes(value)
+        if self._copied_bytes > COPIED_BYTES_MAX:
+            raise _MismatchError
+        self.disown()
 
     def disown(self) -> None:
         """From now on a value may be in two places; neither may be written to any more."""
@@ -115,6 +128,15 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
+def _json_bytes(value: Any) -> int:
+    """How long a value is as the real server would write it; what isn't there has no length."""
+    if value is None:
+        return 0
+    text = msgspec.json.encode(value).decode()
+    more = sum(6 - len(each[0].encode()) for each in _ESCAPED.finditer(text))
+    return len(text.encode()) + more
+
+
 def _text(operation: dict[str, Any], name: str) -> str:
     text = operation.get(name)
     if not isinstance(text, str):
@@ -164,7 +186,7 @@ def _carry(draft: _Draft, origin: str, path: str, is_moved: bool) -> None:
     if is_moved:
         _removed(container, step)
     else:
-        draft.disown()
+        draft.copied(value)
     container, step = draft.parent(path, is_written=True)
     _added(container, step, value)
 

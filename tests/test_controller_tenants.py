@@ -1,0 +1,166 @@
+"""Tenants of one cluster, of whom some mean no good: what one does is no other's trouble.
+
+The controller is a process with the permissions that `jobyard install` prints and the memory that
+it asks for. All the while that somebody tries to stop it, jobs of another namespace run to their
+end, and at the end it is still the same process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile_objects import ANSWERS, as_text, beam_of, hostile_jobs, hostile_others
+from rig.kubelet import FakeKubelet
+from rig.pod_life import Life, Pod
+from tenant_stage import (
+    Cluster,
+    TokenCaller,
+    all_job_kinds,
+    cluster,
+    ended,
+    own_address,
+    path_of,
+    program,
+)
+
+Json = dict[str, Any]
+SEED = int(os.environ.get("JOBYARD_SEED", "1"))
+API_VERSION = "batch.tensorstack.dev/v1beta1"
+# A busy machine takes its time; somebody who is starved waits for minutes, or for ever.
+QUIET_SECONDS = 60
+NOBODY = "nobody-schedules-this"
+
+
+def small_job(name: str) -> Json:
+    container = {"name": "main", "image": "i", "command": ["true"]}
+    worker = {"type": "worker", "replicas": 2, "template": {"spec": {"containers": [container]}}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GenericJob",
+        "metadata": {"name": name},
+        "spec": {"replicaSpecs": [worker]},
+    }
+
+
+class Quiet:
+    """A tenant whose jobs come one after the other, and how long each took."""
+
+    def __init__(self, stage: Cluster, namespace: str) -> None:
+        self._stage = stage
+        self._namespace = namespace
+        self.seconds: list[float] = []
+        self._ended = asyncio.Event()
+
+    async def one(self) -> float:
+        """One job, from its creation to its end."""
+        name = f"quiet-{len(self.seconds)}"
+        begun = time.monotonic()
+        path = path_of(small_job(name), self._namespace)
+        answer = await self._stage.api.request("POST", path, body=small_job(name))
+        assert answer.status == 201, answer.text
+        try:
+            phase = await ended(self._stage.api, self._namespace, name, QUIET_SECONDS)
+        except TimeoutError:
+            said = self._stage.process.lines[-5:]
+            raise AssertionError(f"{name} didn't end; {self._stage.is_alive=}; {said}") from None
+        assert phase == "Succeeded"
+        self.seconds.append(time.monotonic() - begun)
+        return self.seconds[-1]
+
+    async def for_ever(self) -> None:
+        while True:
+            await self.one()
+            self._ended.set()
+            self._ended = asyncio.Event()
+
+    async def next_end(self) -> None:
+        await self._ended.wait()
+
+
+def life(pod: Json) -> Life:
+    """What serves runs; what submits a BeamJob's program runs too; the rest ends at once."""
+    name = pod["metadata"]["name"]
+    if "flinkcluster" in name or "sparkcluster" in name or "batchjob" in name:
+        return Life(run_seconds=None)
+    if pod["metadata"]["namespace"] == "a" and "launcher" not in name:
+        return Life(run_seconds=0.0, exit_code=len(name) % 3)
+    return Life(run_seconds=0.0)
+
+
+def address(pod: Pod) -> str:
+    """Pods that a BeamJob asks are where a test's own program listens."""
+    return own_address() if "jobmanager" in pod.metadata.name else ""
+
+
+@asynccontextmanager
+async def tenants(folder: Path) -> AsyncIterator[tuple[Cluster, Quiet]]:
+    """The cluster with its controller, nodes, and the quiet tenant of namespace b."""
+    async with AsyncExitStack() as stack:
+        stage = await stack.enter_async_context(cluster(folder))
+        await stage.tenant("b", **all_job_kinds())
+        kubelet = FakeKubelet(
+            stage.plane,
+            script=life,
+            pod_address=address,
+            ignored_schedulers=frozenset({NOBODY}),
+        )
+        await stack.enter_async_context(kubelet)
+        await stage.start_controller()
+        yield stage, Quiet(stage, "b")
+
+
+async def made(caller: TokenCaller, namespace: str, job: Json, taken: Counter[int]) -> None:
+    job["metadata"].pop("namespace", None)
+    status, said = await caller.post(path_of(job, namespace), as_text(job))
+    assert status in (201, 400, 409, 413, 422, 500), said[:500]
+    taken[status] += 1
+
+
+async def all_tried(stage: Cluster, quiet: Quiet) -> Counter[int]:
+    """What the API server said to each, by status."""
+    dice = random.Random(SEED)
+    taken = Counter[int]()
+    mallory = await stage.tenant("a", **all_job_kinds())
+    trudy = await stage.tenant("c", core=["pods", "configmaps"], **all_job_kinds())
+    async with AsyncExitStack() as programs:
+        ports = [await programs.enter_async_context(program(answer)) for answer in ANSWERS]
+        # Seventeen of the first, which dribbles, and one of each other.
+        for n, port in enumerate([ports[0]] * 17 + ports[1:]):
+            await made(mallory, "a", beam_of(f"page-{n}", port), taken)
+        for job in hostile_jobs(dice):
+            await made(mallory, "a", job, taken)
+        for obj in hostile_others(dice):
+            await made(trudy, "c", obj, taken)
+        # All of it is there; and stays, while the others go on.
+        wanted = len(quiet.seconds) + 5
+        while len(quiet.seconds) < wanted:
+            await quiet.next_end()
+    return taken
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+def test_no_tenant_stops_or_starves_the_controller(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with tenants(tmp_path) as (stage, quiet):
+            pid = stage.process.process.pid
+            async with asyncio.TaskGroup() as group:
+                going_on = group.create_task(quiet.for_ever())
+                taken = await all_tried(stage, quiet)
+                going_on.cancel()
+            print(f"answers {taken}; jobs took {quiet.seconds}; {stage.peak_mb:.0f} MB at most")
+            assert sum(taken.values()) >= 17 + 4 + 30
+            assert taken[201] >= 40, taken
+            assert stage.is_alive
+            assert stage.process.process.pid == pid
+
+    asyncio.run(scene())
