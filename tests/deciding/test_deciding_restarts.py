@@ -345,7 +345,7 @@ def test_a_restart_is_in_the_status_before_the_pod_goes() -> None:
         "attempt": 0,
         "exitCode": 137,
         "reason": "Error",
-        "message": "Killed",
+        "message": "killed by signal 9, not by its memory limit",
         "time": "2027-01-15T08:00:00Z",
     }
     (event,) = plan.events
