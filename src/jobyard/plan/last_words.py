@@ -40,6 +40,8 @@ _NAME: Final = re.compile(r"(?!(?:INFO|DEBUG|WARNING|ERROR)\b)[A-Za-z_][\w.]*(?:
 _DIRECT_CAUSE: Final = "The above exception was the direct cause of the following exception:"
 _IGNORED: Final = re.compile(r"Exception ignored (?:in|on|while)\b")
 _CALLS: Final = "(most recent call last):"
+# What the point of an error may look like.
+_SAYING: Final = (Kind.PLAIN, Kind.FOLLOWED, Kind.RAISED)
 _TABLE_ROW: Final = re.compile(r"(rank|exitcode|traceback) +: (.+)$")
 
 _SIGNALS: Final = {
@@ -215,7 +217,7 @@ def _reported(lines: Sequence[Line]) -> Iterator[_Found]:
             yield _Found(kind=kind, line=start, end=start, words=_point(lines[start:end]))
     table = torchrun_table(lines)
     if table is not None:
-        yield _root_cause(lines, *table)
+        yield from _root_cause(lines, *table)
 
 
 def _point(lines: Sequence[Line]) -> str:
@@ -225,19 +227,20 @@ def _point(lines: Sequence[Line]) -> str:
     return abridged(" ".join(f"{first}{more}".split("\n")))
 
 
-def _root_cause(lines: Sequence[Line], start: int, end: int) -> _Found:
+def _root_cause(lines: Sequence[Line], start: int, end: int) -> Iterator[_Found]:
     """torchrun's table in one line; an exception that it quotes is found by itself."""
     texts = [line.text for line in lines[start:end]]
     rows = {}
     for text in texts[texts.index(ROOT_CAUSE) :]:
         if (row := _TABLE_ROW.match(text)) is not None:
             rows[row[1]] = " ".join(row[2].split())
-    words = ", ".join(f"{name} {rows[name]}" for name in ("rank", "exitcode") if name in rows)
-    if start or texts[0].endswith(" FAILED"):
-        words = f"{texts[0]}: {words}" if words else texts[0]
-    by_signal = rows.get("traceback", "").startswith("Signal ")
-    kind = Kind.BLAMED if by_signal else Kind.REPORT
-    return _Found(kind=kind, line=start, end=start, words=words)
+    told = ", ".join(f"{name} {rows[name]}" for name in ("rank", "exitcode") if name in rows)
+    if told:
+        # Of a long table the line with the script's name may be cut off.
+        who = texts[0] if texts[0].endswith(" FAILED") else "torchrun"
+        by_signal = rows.get("traceback", "").startswith("Signal ")
+        kind = Kind.BLAMED if by_signal else Kind.REPORT
+        yield _Found(kind=kind, line=start, end=start, words=f"{who}: {told}")
 
 
 def _words(lines: Sequence[Line], found: _Found) -> str:
@@ -263,7 +266,7 @@ def _paragraph(lines: Sequence[Line]) -> list[str]:
     """The lines up to an empty one, or to another thing."""
     out: list[str] = []
     for line in lines:
-        is_other = line.kind not in (Kind.PLAIN, Kind.RAISED) and line.tells
+        is_other = line.kind not in _SAYING and line.tells
         is_stack = line.is_frame or line.text.endswith(_CALLS)
         if is_other or is_stack or (out and not line.text):
             break

@@ -17,8 +17,8 @@ import msgspec
 from jobyard.plan.signs import Kind, kind_of, without_prefix
 
 # More than a node passes on, which is 4 KiB.
-_TEXT_LENGTH_MAX: Final = 16 * 1024
-_LINES_MAX: Final = 400
+_TEXT_LENGTH_MAX: Final = 8 * 1024
+_LINES_MAX: Final = 200
 _LINE_LENGTH_MAX: Final = 2000
 # The end of a log as a node passes it on; half a character at its start may take more bytes.
 _CUT_BYTES: Final = range(2040, 2060)
