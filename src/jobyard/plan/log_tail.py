@@ -92,14 +92,22 @@ def tail_of(said: str) -> Tail:
     # A progress bar returns to the beginning of its line: each state of it is one.
     lines = [_line(raw) for raw in text.splitlines()[-_LINES_MAX:]]
     noise = frozenset(_noise_of(lines))
-    # A log is cut anywhere: what it begins with is then no line.
-    first = int(len(said) < _CUT_BYTES.stop and len(said.encode(errors="replace")) in _CUT_BYTES)
+    first = _first_whole(lines) if _is_cut(said) else 0
     spoken = (
         n
         for n, line in enumerate(lines)
         if n >= first and line.kind is Kind.PLAIN and n not in noise and line.tells
     )
     return Tail(lines, noise, tuple(spoken))
+
+
+def _is_cut(said: str) -> bool:
+    return len(said) < _CUT_BYTES.stop and len(said.encode(errors="replace")) in _CUT_BYTES
+
+
+def _first_whole(lines: Sequence[Line]) -> int:
+    """A log is cut anywhere: what it begins with is no line, or the code of a frame before."""
+    return next((n for n, line in enumerate(lines) if n and line.text and not line.indent), 1)
 
 
 def _line(raw: str) -> Line:

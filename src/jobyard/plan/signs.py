@@ -73,6 +73,8 @@ _ROWS: Final = (
         ),
         have=(
             r"Unable to register cu\w+ factory|computation placer already|failed call to cuInit",
+            # ColossalAI prints all variables of its environment, and what is in them.
+            r"\" && torchrun ",
         ),
     ),
     _Signs(
@@ -171,6 +173,8 @@ _ABRIDGED: Final = tuple(
         (r"^[EF]\d{4} [\d:.]+ +\d+ \S+\] ", ""),
         (r"^(?:\[[EF]\d* [\d:. ]*\w+\.cpp:\d+\] |[EF] \S+:\d+\] )", ""),
         (r"^\[(?:ERROR|CRITICAL)\] \[\w+\.py:\d+:\w+\] ", ""),
+        (r"^\['[^']*/python[\d.]*', (?:'-u', )?", "["),
+        (r"^(Error: failed to run \w+) .* (on \S+), is localhost: \w+, exception: ", r"\1 \2: "),
         (r"(?<=XGBoostError: )\[[\d:]+\] \S+?:\d+: ", ""),
         (r"(?:- )?\[\w+\.\w+:\d+\|[\d:]+\]:(?: |$)", ""),
         (r"\{\{function_node [^}]*\}\} ?", ""),
