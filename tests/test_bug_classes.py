@@ -299,7 +299,8 @@ def test_how_a_pod_failed_stays_known_when_it_is_cleaned_up() -> None:
     assert world.pods == {}
     failure = world.rows["job-worker-0"].last_failure
     assert failure is not None
-    assert (failure.exit_code, failure.message) == (139, "Segmentation fault at step 7")
+    words = "killed by signal 11 (SIGSEGV); last line: Segmentation fault at step 7"
+    assert (failure.exit_code, failure.message) == (139, words)
     assert any("Segmentation fault at step 7" in event.message for event in world.events)
 
 

@@ -70,6 +70,7 @@ from jobyard.client.watching import Watched, follow
 DEADLINE_SECONDS = 60
 # Where nobody listens; of the ports that are given out it is none.
 NOBODY = "http://127.0.0.1:1"
+PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy")
 SECRET = "s3cret-that-nobody-may-see"
 T = TypeVar("T")
 
@@ -1095,7 +1096,7 @@ def test_a_redirect_is_not_followed() -> None:
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An environment that says nothing about a cluster; gives its empty home folder."""
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", *PROXIES):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()
@@ -1221,7 +1222,9 @@ def test_files_are_merged_and_the_first_wins(
             {"clusters": at(f"https://me:{SECRET}@[host")}, "is not the URL", id="broken URL"
         ),
         pytest.param(
-            {"clusters": at("https://h", proxy_url="http://p")}, "proxy-url is not", id="proxy"
+            {"clusters": at("https://h", proxy_url=f"ftp://me:{SECRET}@p")},
+            "proxy-url has a scheme that is not supported; it must be one of http, https, socks5",
+            id="proxy",
         ),
         pytest.param(
             {"clusters": at("https://h", certificate_authority="absent.crt")},

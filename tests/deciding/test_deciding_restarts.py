@@ -337,13 +337,16 @@ def test_a_restart_is_in_the_status_before_the_pod_goes() -> None:
         "attempt": 0,
         "exitCode": 137,
         "reason": "Error",
-        "message": "Killed",
+        "message": "killed by signal 9, not by its memory limit",
         "time": "2027-01-15T08:00:00Z",
     }
     (event,) = plan.events
     assert event.type == "Warning"
     assert event.reason == "ReplicaFailed"
-    assert event.message == ("worker-0: Error (exit code 137); restart 1 of 3 in 1 s: Killed")
+    assert event.message == (
+        "worker-0: Error (exit code 137); restart 1 of 3 in 1 s:"
+        " killed by signal 9, not by its memory limit"
+    )
     world.wait(1)
     (delete,) = world.step().deletes
     assert (delete.name, delete.grace_seconds) == ("job-worker-0", None)

@@ -99,7 +99,7 @@ class Failure(Value):
     exit_code: Annotated[int | None, described("The main container's exit code.")] = None
     reason: Annotated[str, described("One word, such as OOMKilled.")] = ""
     message: Annotated[
-        str, described("The end of what it said.", max_length=MESSAGE_LENGTH_MAX)
+        str, described("The line of its log that names the error.", max_length=MESSAGE_LENGTH_MAX)
     ] = ""
     time: Annotated[Timestamp | None, described("When it ended.")] = None
     follows: Annotated[

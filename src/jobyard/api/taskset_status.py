@@ -64,7 +64,9 @@ class TerminatedInfo(Value):
     """How the main container ended."""
 
     exit_code: Annotated[int, described("Its exit code.")]
-    exit_message: Annotated[str, described("What it said at the end.")] = ""
+    exit_message: Annotated[
+        str, described("If it failed, the line of its log that names the error.")
+    ] = ""
     signal: Annotated[int, described("The signal that ended it, or 0.")] = 0
     reason: Annotated[str, described("One word for how it ended.")] = ""
 

@@ -7,6 +7,7 @@ repr ends up in logs, tracebacks and test reports.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -71,6 +72,35 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
         return f"Trust({known}, server_name={self.server_name!r}, is_blind={self.is_blind})"
 
 
+class ProxyScheme(StrEnum):
+    """What a proxy speaks."""
+
+    HTTP = "http"
+    HTTPS = "https"
+    SOCKS5 = "socks5"
+
+
+class Proxy(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands between us and the API server. Its text is its address, without the login."""
+
+    scheme: ProxyScheme
+    host: str
+    port: int
+    # As the proxy takes them, no longer percent-encoded; None: its URL has no login.
+    login: tuple[str, str] | None = None
+    # For messages: `$HTTPS_PROXY`, or the entry of a kubeconfig.
+    source: str = ""
+    # The whole URL where it was written in a kubeconfig: login plugins are told that one.
+    proxy_url: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"Proxy({str(self)!r}, source={self.source!r})"
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """An API server, and how to speak to it."""
 
@@ -79,6 +109,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = "default"
     trust: Trust = Trust()
     credentials: Credentials = Credentials()
+    proxy: Proxy | None = None
     # For messages: `context dev of ~/.kube/config`.
     source: str = ""
 

@@ -2,7 +2,7 @@
 
 `locating` calls `cluster_from`. Follows the rules of kubectl: the first file that says
 something wins, and relative paths start at the file they stand in. What Jobyard can't do
-(impersonation, auth-provider, proxies, passwords) is refused by name, since leaving it out
+(impersonation, auth-provider, passwords) is refused by name, since leaving it out
 silently would act as somebody else. Messages never quote what a file holds.
 """
 
@@ -18,8 +18,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from jobyard.client.cluster import Certificate, Cluster, Credentials, Plugin, Trust
+from jobyard.client.cluster import Certificate, Cluster, Credentials, Plugin, Proxy, Trust
 from jobyard.client.errors import KubeconfigError
+from jobyard.client.proxies import ProxyError, proxy_at
 
 PLUGIN_VERSIONS: Final = (
     "client.authentication.k8s.io/v1",
@@ -179,8 +180,6 @@ def cluster_from(paths: Sequence[Path], context: str | None = None) -> Cluster:
     place, cluster = _named(clusters, part.cluster, f"{at}: cluster")
     if not cluster.server:
         raise KubeconfigError(f"{place}: server is missing; it must look like https://host:6443")
-    if cluster.proxy_url:
-        raise KubeconfigError(f"{place}: proxy-url is not supported; use a direct address")
     return Cluster(
         server=cluster.server,
         namespace=part.namespace or "default",
@@ -188,6 +187,7 @@ def cluster_from(paths: Sequence[Path], context: str | None = None) -> Cluster:
         credentials=_credentials(*_named(users, part.user, f"{at}: user"))
         if part.user
         else Credentials(),
+        proxy=_proxy(place, cluster.proxy_url) if cluster.proxy_url else None,
         source=f"context {wanted!r} of {where}",
     )
 
@@ -235,6 +235,13 @@ def _trust(place: _Place, cluster: _ClusterPart) -> Trust:
         server_name=cluster.tls_server_name,
         is_blind=cluster.insecure_skip_tls_verify,
     )
+
+
+def _proxy(place: _Place, url: str) -> Proxy:
+    try:
+        return proxy_at(url, f"proxy-url of {place.name} in {place.path}", is_whole=True)
+    except ProxyError as problem:
+        raise KubeconfigError(f"{place}: proxy-url {problem}") from None
 
 
 def _credentials(place: _Place, user: _UserPart) -> Credentials:

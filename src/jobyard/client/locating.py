@@ -1,8 +1,9 @@
 """Which cluster is meant: an explicit file, $KUBECONFIG, the pod's own, ~/.kube/config.
 
 The commands and the controller call `cluster_of`. Decides only the order; what a file says
-is the business of `kubeconfig` and `in_cluster`. Differs from kubectl in one point: inside a
-pod the pod's own cluster goes before a file in the home folder, which images may carry along.
+is the business of `kubeconfig` and `in_cluster`, and where none names a proxy, `proxies` asks the
+environment. Differs from kubectl in one point: inside a pod the pod's own cluster goes before a
+file in the home folder, which images may carry along.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import os
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from jobyard.client.cluster import Cluster
 from jobyard.client.errors import NoClusterError
 from jobyard.client.in_cluster import HOST_VARIABLE, SERVICE_ACCOUNT, in_cluster, is_in_pod
 from jobyard.client.kubeconfig import cluster_from
+from jobyard.client.proxies import proxy_of_environment
 
 KUBECONFIG_VARIABLE: Final = "KUBECONFIG"
 
@@ -26,6 +30,13 @@ def cluster_of(
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Cluster:
     """The cluster that is meant; NoClusterError says what was looked for."""
+    found = _described(kubeconfig, context, service_account)
+    if found.proxy is not None:
+        return found
+    return msgspec.structs.replace(found, proxy=proxy_of_environment(os.environ, found.server))
+
+
+def _described(kubeconfig: Path | None, context: str | None, service_account: Path) -> Cluster:
     if kubeconfig is not None:
         if not kubeconfig.is_file():
             raise NoClusterError(f"kubeconfig {kubeconfig}: there is no such file")

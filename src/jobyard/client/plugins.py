@@ -109,6 +109,9 @@ def _info(plugin: Plugin, cluster: Cluster) -> dict[str, Any]:
             about["tls-server-name"] = trust.server_name
         if trust.is_blind:
             about["insecure-skip-tls-verify"] = True
+        # A proxy of the environment it sees by itself.
+        if cluster.proxy is not None and cluster.proxy.proxy_url:
+            about["proxy-url"] = cluster.proxy.proxy_url
         spec["cluster"] = about
     return {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
 

@@ -1,4 +1,4 @@
-"""Sends requests to one API server over HTTP: the only place that knows aiohttp.
+"""Sends requests to one API server over HTTP.
 
 Whoever speaks to a cluster makes a `Transport` of a `Cluster` and passes it on as a `Sender`.
 Decides timeouts, connection limits and what a failed connection is called. Retries nothing
@@ -20,6 +20,14 @@ from yarl import URL
 
 from jobyard import __version__
 from jobyard.client.cluster import Cluster
+from jobyard.client.dialing import (
+    CONNECTIONS_MAX,
+    Connector,
+    ProxyFailedError,
+    base_of,
+    own_headers,
+    way_of,
+)
 from jobyard.client.errors import ConnectionFailedError, RefusedError, TooLargeError
 from jobyard.client.login import Login, Ticket
 from jobyard.client.request import JSON_TYPE, Answer, Request, problem_of
@@ -30,7 +38,6 @@ from jobyard.numerals import whole_number
 Observe = Callable[[str, int, float], None]
 
 USER_AGENT: Final = f"jobyard/{__version__}"
-CONNECTIONS_MAX: Final = 100
 CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
 # Bookmarks come about once a minute, so a longer silence is a connection that is dead.
@@ -69,14 +76,13 @@ class Transport:
         )
         self._login = Login(cluster)
         self._sockets = Sockets()
+        self._base, self._way = base_of(cluster), way_of(cluster)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         assert self._session is None, "a Transport is entered once"
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=self._connections_max, socket_factory=self._sockets.make
-            ),
+            connector=Connector(self.cluster, self._sockets, self._connections_max),
             # Compressing costs more than it saves on the short way to an API server.
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
             # Whoever does it all the same, such as a user's program behind pods/proxy, could mean
@@ -100,7 +106,7 @@ class Transport:
     async def send(self, request: Request) -> Answer:
         """Send one request. An error status is an Answer too, never an exception."""
         async with self._answered(request, self._request_timeout) as response:
-            with _failures_named(self.cluster):
+            with failures_named(self.cluster):
                 body = await _body(request, response)
             return Answer(response.status, body, _retry_after_seconds(response))
 
@@ -119,7 +125,7 @@ class Transport:
     async def chunks(self, request: Request) -> AsyncGenerator[bytes, None]:
         """The bytes of a stream as they come; like `lines`, for `contextlib.aclosing`."""
         async with self._answered(request, self._stream_timeout) as response:
-            with _failures_named(self.cluster):
+            with failures_named(self.cluster):
                 if not 200 <= response.status < 300:
                     said = await _beginning(response, REFUSAL_BYTES_MAX)
                     problem = problem_of(response.status, said)
@@ -127,7 +133,7 @@ class Transport:
             try:
                 pieces = response.content.iter_any()
                 while True:
-                    with _failures_named(self.cluster):
+                    with failures_named(self.cluster):
                         try:
                             piece = await anext(pieces)
                         except StopAsyncIteration:
@@ -154,7 +160,7 @@ class Transport:
     ) -> aiohttp.ClientResponse:
         session = self._session
         assert session is not None, "a Transport is used inside of its `async with`"
-        headers = {}
+        headers = own_headers(self.cluster)
         if ticket.token:
             headers["Authorization"] = f"Bearer {ticket.token}"
         if request.body is not None:
@@ -163,7 +169,7 @@ class Transport:
             headers["Accept"] = request.accept
         status, started = 0, time.monotonic()
         try:
-            with _failures_named(self.cluster):
+            with failures_named(self.cluster):
                 response = await session.request(
                     request.method,
                     self._url(request),
@@ -174,6 +180,7 @@ class Transport:
                     server_hostname=self.cluster.trust.server_name or None,
                     # A redirect would carry the token to wherever it points.
                     allow_redirects=False,
+                    **self._way,
                 )
             status = response.status
         finally:
@@ -182,7 +189,7 @@ class Transport:
         return response
 
     def _url(self, request: Request) -> URL:
-        url = f"{self.cluster.server.rstrip('/')}{request.path}"
+        url = f"{self._base}{request.path}"
         return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
 
 
@@ -252,7 +259,7 @@ def _retry_after_seconds(response: aiohttp.ClientResponse) -> float | None:
 
 
 @contextmanager
-def _failures_named(cluster: Cluster) -> Iterator[None]:
+def failures_named(cluster: Cluster) -> Iterator[None]:
     """Turn what aiohttp raises for a connection that failed into our own error."""
     try:
         yield
@@ -263,12 +270,17 @@ def _failures_named(cluster: Cluster) -> Iterator[None]:
 
 def _failure(cluster: Cluster, error: aiohttp.ClientError | OSError) -> ConnectionFailedError:
     source = cluster.source or "the given address"
+    through = _through(cluster)
     match error:
+        case ProxyFailedError():
+            return ConnectionFailedError(
+                cluster.server, str(error), _proxy_remedy(cluster), may_pass=error.may_pass
+            )
         case aiohttp.ClientConnectorCertificateError():
             why = getattr(error.certificate_error, "verify_message", "") or "not trusted"
             return ConnectionFailedError(
                 cluster.server,
-                f"its certificate is refused: {why}",
+                f"its certificate is refused: {why}{through}",
                 f"check certificate-authority and tls-server-name in {source}",
                 may_pass=False,
             )
@@ -283,4 +295,16 @@ def _failure(cluster: Cluster, error: aiohttp.ClientError | OSError) -> Connecti
             what, remedy = reason.lower(), f"check that it runs and that {source} is right"
         case _:
             what, remedy = "the connection broke", "it is worth trying again"
-    return ConnectionFailedError(cluster.server, what, remedy)
+    return ConnectionFailedError(cluster.server, f"{what}{through}", remedy)
+
+
+def _through(cluster: Cluster) -> str:
+    proxy = cluster.proxy
+    return "" if proxy is None else f" (through the proxy {proxy} of {proxy.source})"
+
+
+def _proxy_remedy(cluster: Cluster) -> str:
+    assert cluster.proxy is not None
+    if cluster.proxy.proxy_url:
+        return "check that it runs and that its URL is right"
+    return "check that variable, or name the server in $NO_PROXY if it needs no proxy"

@@ -17,11 +17,12 @@ import msgspec
 from yarl import URL
 
 from jobyard.client.cluster import Cluster
+from jobyard.client.dialing import Connector, base_of, own_headers, way_of
 from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.login import Login, Ticket
 from jobyard.client.request import PODS, Cause, Problem, problem_of
 from jobyard.client.sockets import Sockets
-from jobyard.client.transport import CONNECT_SECONDS, UNAUTHORIZED, USER_AGENT
+from jobyard.client.transport import CONNECT_SECONDS, UNAUTHORIZED, USER_AGENT, failures_named
 from jobyard.numerals import INT32_MAX, whole_number
 
 V5: Final = "v5.channel.k8s.io"
@@ -172,7 +173,7 @@ async def remote_process(cluster: Cluster, what: Execution) -> AsyncIterator[Rem
     """Starts a process; it is ended, if it still runs, when the block is left."""
     login, sockets = Login(cluster), Sockets()
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(socket_factory=sockets.make),
+        connector=Connector(cluster, sockets),
         response_class=_Response,
         headers={"User-Agent": USER_AGENT},
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -201,20 +202,26 @@ async def remote_process(cluster: Cluster, what: Execution) -> AsyncIterator[Rem
 async def _opened(
     session: aiohttp.ClientSession, cluster: Cluster, ticket: Ticket, what: Execution
 ) -> aiohttp.ClientWebSocketResponse:
-    url = f"{cluster.server.rstrip('/')}{what.path}?{urlencode(what.query)}"
-    try:
-        return await session.ws_connect(
-            URL(url, encoded=True),
-            protocols=(V5, V4),
-            headers={"Authorization": f"Bearer {ticket.token}"} if ticket.token else {},
-            ssl=True if ticket.tls is None else ticket.tls,
-            server_hostname=cluster.trust.server_name or None,
-            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
-            max_msg_size=0,
-        )
-    except (aiohttp.ClientError, OSError) as problem:
-        raise ConnectionFailedError(
-            cluster.server,
-            f"no process could be started ({problem})",
-            "check that it runs and lets WebSockets through",
-        ) from problem
+    url = f"{base_of(cluster)}{what.path}?{urlencode(what.query)}"
+    headers = own_headers(cluster)
+    if ticket.token:
+        headers["Authorization"] = f"Bearer {ticket.token}"
+    with failures_named(cluster):
+        try:
+            socket: aiohttp.ClientWebSocketResponse = await session.ws_connect(
+                URL(url, encoded=True),
+                protocols=(V5, V4),
+                headers=headers,
+                ssl=True if ticket.tls is None else ticket.tls,
+                server_hostname=cluster.trust.server_name or None,
+                timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
+                max_msg_size=0,
+                **way_of(cluster),
+            )
+        except aiohttp.WSServerHandshakeError as problem:
+            raise ConnectionFailedError(
+                cluster.server,
+                f"no process could be started ({problem.message})",
+                "check what is in between: it must let WebSockets through",
+            ) from None
+    return socket

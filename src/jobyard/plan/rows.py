@@ -22,6 +22,7 @@ from jobyard.api.status import (
     TaskStatus,
 )
 from jobyard.plan.description import Role
+from jobyard.plan.last_words import shortened
 from jobyard.plan.moments import text_of
 from jobyard.plan.pod_facts import Container, PodPhase
 from jobyard.plan.standing import End, Standing, State
@@ -123,16 +124,10 @@ def failure_of(end: End, follows: str = "") -> Failure:
         attempt=end.attempt,
         exit_code=end.exit_code,
         reason=end.reason,
-        message=last_words(end.message, MESSAGE_LENGTH_MAX),
+        message=shortened(end.message.strip(), MESSAGE_LENGTH_MAX),
         time=text_of(end.finished_at),
         follows=follows,
     )
-
-
-def last_words(message: str, length: int) -> str:
-    """The end of a message: what a program said last is what went wrong."""
-    text = message.strip()
-    return text if len(text) <= length else f"…{text[-(length - 1) :]}"
 
 
 def container_row(container: Container) -> ContainerStatus:
@@ -188,7 +183,7 @@ def _slim_failure(failure: Failure | None, level: int) -> Failure | None:
     if failure is None or level >= _LEVELS - 1:
         return None
     length = {1: MESSAGE_LENGTH_MAX, 2: _SHORT_MESSAGE_LENGTH}.get(level, 0)
-    words = last_words(failure.message, length) if length else ""
+    words = shortened(failure.message, length) if length else ""
     return msgspec.structs.replace(
         failure, message=words, reason=failure.reason[:_SHORT_MESSAGE_LENGTH]
     )

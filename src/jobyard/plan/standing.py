@@ -21,6 +21,7 @@ from jobyard.api.status import (
     TaskStatus,
 )
 from jobyard.plan.description import Description, Role
+from jobyard.plan.last_words import last_words
 from jobyard.plan.modes import is_debugging, is_for, is_same_spec, revision
 from jobyard.plan.moments import seconds_of
 from jobyard.plan.naming import pod_name
@@ -302,7 +303,8 @@ def end_of(pod: Pod, role: Role) -> End | None:
     if pod.phase is PodPhase.SUCCEEDED and not role.must_not_end:
         return End(attempt=pod.attempt, succeeded=True, finished_at=_last_finish(pod))
     broken = next((c for c in pod.init_containers if c.exit_code), None)
-    said = f"init container {broken.name}: {broken.message}" if broken else ""
+    words = last_words(broken.message, broken.exit_code, broken.reason) if broken else ""
+    said = f"init container {broken.name}: {words}" if broken else ""
     return End(
         attempt=pod.attempt,
         succeeded=False,
@@ -316,12 +318,13 @@ def end_of(pod: Pod, role: Role) -> End | None:
 def _ended(pod: Pod, role: Role, main: Container) -> End:
     succeeded = main.exit_code == 0 and not role.must_not_end
     taken = pod.reason if pod.was_taken_away else ""
+    reason, said = taken or main.reason, main.message or (pod.message if taken else "")
     return End(
         attempt=pod.attempt,
         succeeded=succeeded,
         exit_code=main.exit_code,
-        reason=taken or main.reason,
-        message=main.message or (pod.message if taken else ""),
+        reason=reason,
+        message=said if succeeded else last_words(said, main.exit_code, reason),
         started_at=main.started_at + pod.clock_behind if main.started_at is not None else None,
         finished_at=main.finished_at + pod.clock_behind
         if main.finished_at is not None

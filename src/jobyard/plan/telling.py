@@ -12,6 +12,7 @@ from jobyard.api.status import ConditionType, JobStatus, Phase, ReplicaPhase, Tr
 from jobyard.plan.conditions import UNSCHEDULED, condition, end_text
 from jobyard.plan.decision import HINDRANCES, Event, EventType
 from jobyard.plan.description import Description
+from jobyard.plan.last_words import shortened
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.restarts import delay_seconds
 from jobyard.plan.standing import Standing, State
@@ -24,12 +25,6 @@ _MESSAGE_LENGTH_MAX = 1000
 def named(names: Sequence[str]) -> str:
     more = len(names) - _NAMED_MAX
     return ", ".join(names[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
-def last_words(said: str, length_max: int) -> str:
-    """The end of a message; where it must be cut, from the beginning of a line."""
-    end = said[-length_max:]
-    return end if end == said else end.partition("\n")[2] or end
 
 
 def created(names: Sequence[str]) -> Iterator[Event]:
@@ -77,7 +72,7 @@ def _is_news(standing: Standing) -> bool:
 
 def _end_message(description: Description, standing: Standing, used: int) -> str:
     said = standing.end.message.strip() if standing.end is not None else ""
-    words = f": {last_words(said, _MESSAGE_LENGTH_MAX // 2)}" if said else ""
+    words = f": {shortened(said, _MESSAGE_LENGTH_MAX // 2)}" if said else ""
     head = f"{standing.short_name}: {end_text(standing)}"
     if standing.state is State.LOST:
         return f"{head}; taken away by the cluster, made anew without using up restarts{words}"

@@ -16,9 +16,10 @@ import msgspec
 from jobyard.api.status import MESSAGE_LENGTH_MAX
 from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TerminatedInfo
 from jobyard.plan.conditions import end_text
+from jobyard.plan.last_words import shortened
 from jobyard.plan.moments import text_of
 from jobyard.plan.pod_facts import Pod
-from jobyard.plan.rows import last_words, stored_bytes
+from jobyard.plan.rows import stored_bytes
 from jobyard.plan.standing import Standing, State
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.replicas import NO_EXIT_CODE, Member, stopped_end
@@ -191,7 +192,7 @@ def _with_end(row: RoleReplicaStatus, standing: Standing) -> RoleReplicaStatus:
     info = TerminatedInfo(
         # An end that was no success keeps a code that says so.
         exit_code=end.exit_code if end.exit_code is not None else unknown,
-        exit_message=last_words(end.message, MESSAGE_LENGTH_MAX),
+        exit_message=shortened(end.message.strip(), MESSAGE_LENGTH_MAX),
         signal=main.signal if main is not None else 0,
         reason=end.reason,
     )
@@ -220,7 +221,7 @@ def _slimmer(row: RoleReplicaStatus) -> Iterator[RoleReplicaStatus]:
     for length in (_SHORT_LENGTH, 0):
         said = row.phase_message[:length]
         if info is not None:
-            words = last_words(info.exit_message, length) if length else ""
+            words = shortened(info.exit_message, length) if length else ""
             info = replace(info, exit_message=words, reason=info.reason[:_REASON_LENGTH])
         yield replace(row, phase_message=said, terminated_info=info)
     bare = replace(row, phase_message="", terminated_info=info, container_id="", container_name="")

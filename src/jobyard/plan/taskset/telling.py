@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from jobyard.api.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
 from jobyard.plan.conditions import end_text
 from jobyard.plan.decision import Event, EventType, Observed
+from jobyard.plan.last_words import shortened
 from jobyard.plan.standing import State
 from jobyard.plan.taskset.replicas import Member
 from jobyard.plan.taskset.retries import delay_seconds, retries_max
 from jobyard.plan.taskset.roles import Group
-from jobyard.plan.telling import last_words, named
+from jobyard.plan.telling import named
 
 # Between two attempts.
 REMOVING = (
@@ -59,7 +60,7 @@ def _is_news(member: Member) -> bool:
 def _failure(member: Member, *, is_again: bool) -> str:
     standing, policy = member.standing, member.policy.retry_policy
     said = standing.end.message.strip() if standing.end is not None else ""
-    words = f": {last_words(said, _WORDS_LENGTH_MAX)}" if said else ""
+    words = f": {shortened(said, _WORDS_LENGTH_MAX)}" if said else ""
     then = "not started again"
     if is_again:
         then = f"retry {standing.restarts} of {retries_max(policy)} in {delay_seconds(policy)} s"
