@@ -618,11 +618,16 @@ def test_a_launcher_asks_for_no_devices() -> None:
     assert worker.containers[0]["resources"]["limits"]["nvidia.com/gpu"] == 1
 
 
+# With the job's keys and port, which a bare one would not know.
+OWN_SSHD = ["env", "JOBYARD_SSHD=/usr/bin/sshd", "sh"]
+
+
 @pytest.mark.parametrize(
     ("type_", "resume", "want"),
     [
         ("launcher", "command: [again], args: [x]", ["sh", "mpirun", "again", "x"]),
-        ("worker", "command: [/usr/bin/sshd]", ["/usr/bin/sshd", "-D"]),
+        ("worker", "command: [/usr/bin/sshd]", OWN_SSHD),
+        ("worker", "command: [/usr/bin/sshd, -D]", OWN_SSHD),
         ("worker", "command: [/usr/bin/sshd, -D, -p, '22']", ["/usr/bin/sshd", "-D", "-p", "22"]),
     ],
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jobyard.api.replicas import RestartPolicy
-from jobyard.api.run_policy import CleanUpPolicy
+from jobyard.api.run_policy import CleanUpPolicy, RunPolicy
 from jobyard.plan.description import Command, Restart, Role, main_container
 
 
@@ -60,6 +60,16 @@ class Restarting(Protocol):
 def training_restarts(specs: Sequence[Restarting]) -> list[Restart]:
     """Training jobs have one limit for all their replicas together."""
     return [Restart(spec.restart_policy) for spec in specs]
+
+
+def deadline_advice(policy: RunPolicy) -> tuple[str, ...]:
+    """A deadline that ends a job whose pods are kept ends nothing that costs anything."""
+    if policy.active_deadline_seconds is None or policy.clean_up_policy is not CleanUpPolicy.NONE:
+        return ()
+    return (
+        "has runPolicy.activeDeadlineSeconds, which ends the job while its pods run on: set"
+        " runPolicy.cleanUpPolicy to Unfinished or All to stop them",
+    )
 
 
 def first_rank(roles: tuple[Role, ...], role: Role) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jobyard.api.run_mode import DebugReplica, ResumeReplica, RunMode
-from jobyard.plan.description import Description, Role, Start
+from jobyard.plan.description import Command, Description, Role, Start
+from jobyard.plan.ssh import with_own_sshd
 
 _DEBUG = "debug"
 # Before the digest of a spec. Another way to take that digest gets another word, so that pods
@@ -73,14 +74,14 @@ def in_debug(
     container: dict[str, Any], role: Role, override: DebugReplica | None
 ) -> dict[str, Any]:
     """The main container with nothing but the debug command."""
-    own = override.command if override is not None else ()
+    own = _foreground(role, override.command) if override is not None else ()
     command = own or role.debug_command
     kept = {key: value for key, value in container.items() if key not in _DROPPED_IN_DEBUG}
     return {**kept, "command": list(command)}
 
 
 def started(
-    container: dict[str, Any], start: Start, resume: ResumeReplica | None
+    container: dict[str, Any], role: Role, start: Start, resume: ResumeReplica | None
 ) -> dict[str, Any]:
     """The main container as its kind starts it, and after a pause as resumeSpecs say."""
     command = resume.command if resume is not None else ()
@@ -88,7 +89,7 @@ def started(
     out = dict(container)
     if start.program is not None:
         # The kind runs a program of its own or the user's: command and args replace that.
-        own = () if start.is_fixed else with_foreground((*command, *args))
+        own = () if start.is_fixed else _foreground(role, (*command, *args))
         program = own or start.program
         out["command"] = [*start.command, *program]
         out.pop("args", None)
@@ -105,7 +106,13 @@ def started(
     return out
 
 
-def with_foreground(command: tuple[str, ...]) -> tuple[str, ...]:
+def _foreground(role: Role, command: tuple[str, ...]) -> tuple[str, ...]:
+    """An sshd stays in the foreground, and in place of the job's own it has what that has."""
+    own = with_own_sshd(command) if role.command is Command.REPLACED_BY_SSHD else command
+    return own if own != command else _with_foreground(command)
+
+
+def _with_foreground(command: tuple[str, ...]) -> tuple[str, ...]:
     """A bare sshd would go into the background, and the container would end: it gets -D."""
     if command and command[0].rpartition("/")[2] == "sshd" and "-D" not in command:
         return (*command, "-D")

@@ -138,7 +138,7 @@ def _main(
     if is_debugging(mode):
         return in_debug(with_mounts, role, debug_override(mode, role))
     resume = resume_override(mode, role) if replica.is_resumed else None
-    return started(with_mounts, start, resume)
+    return started(with_mounts, role, start, resume)
 
 
 def _env(description: Description, replica: Replica, start: Start) -> Env:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from jobyard.api.colossalaijob import (
     ColossalAIJobSpec,
     ColossalAILauncher,
@@ -26,6 +28,7 @@ from jobyard.plan.naming import host_name
 from jobyard.plan.ssh import (
     FILES_PATH,
     PORT,
+    PREPARED_SLEEP,
     launcher_start,
     names_in_the_open,
     names_of,
@@ -38,7 +41,9 @@ _SHARED = ("volumes", "nodeSelector", "tolerations", "imagePullSecrets", "securi
 
 
 def lower(spec: ColossalAIJobSpec, identity: Identity) -> Description:
-    launcher, workers = _roles(spec)
+    launcher, workers = (
+        msgspec.structs.replace(role, debug_command=PREPARED_SLEEP) for role in _roles(spec)
+    )
     workers = cleaned_workers(workers, spec.run_policy)
     ssh = spec.ssh or ColossalAISsh()
     hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]

@@ -22,6 +22,7 @@ from jobyard.plan.description import (
     only,
 )
 from jobyard.plan.gangs import gang_of
+from jobyard.plan.listing import deadline_advice
 from jobyard.plan.naming import host_name
 from jobyard.plan.ssh import (
     FILES_PATH,
@@ -51,6 +52,7 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
         run_mode=spec.run_mode,
         backoff_limit=spec.run_policy.backoff_limit,
         active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        warnings=deadline_advice(spec.run_policy),
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
         min_replicas=spec.elastic.min_replicas if spec.elastic and spec.elastic.enabled else None,
         remakes_first=spec.elastic is not None and spec.elastic.enabled,

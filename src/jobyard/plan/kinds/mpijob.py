@@ -20,7 +20,13 @@ from jobyard.plan.launching import (
 )
 from jobyard.plan.naming import host_name
 from jobyard.plan.slots import slots_per_worker
-from jobyard.plan.ssh import FILES_PATH, launcher_start, scripts, worker_start
+from jobyard.plan.ssh import (
+    FILES_PATH,
+    PREPARED_SLEEP,
+    launcher_start,
+    scripts,
+    worker_start,
+)
 from jobyard.schema.finding import Path
 
 _PLACE: Path = ("spec", "worker", "template")
@@ -63,9 +69,8 @@ def _roles(spec: MPIJobSpec) -> tuple[Role, Role]:
     # Whoever debugs wants to start mpirun by hand, and that needs sshd on the workers and
     # the keys in place on the launcher.
     sshd = ("sh", f"{FILES_PATH}/worker.sh")
-    wait = ("sh", "-c", f". {FILES_PATH}/prepare.sh && exec sleep inf")
     return (
-        msgspec.structs.replace(launcher, debug_command=wait),
+        msgspec.structs.replace(launcher, debug_command=PREPARED_SLEEP),
         msgspec.structs.replace(workers, debug_command=sshd),
     )
 

@@ -20,7 +20,13 @@ from jobyard.plan.description import (
     only,
 )
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import first_rank, listed_roles, named_port, training_restarts
+from jobyard.plan.listing import (
+    deadline_advice,
+    first_rank,
+    listed_roles,
+    named_port,
+    training_restarts,
+)
 from jobyard.plan.naming import host_name
 from jobyard.plan.sharing import shares
 
@@ -68,6 +74,7 @@ def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
         tensorboard=spec.tensorboard_spec,
         backoff_limit=spec.run_policy.backoff_limit,
         active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        warnings=deadline_advice(spec.run_policy),
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
         min_replicas=fewest,
     )

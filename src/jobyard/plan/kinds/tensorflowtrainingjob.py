@@ -16,7 +16,7 @@ from jobyard.api.tensorflowtrainingjob import (
 )
 from jobyard.plan.description import Description, Ending, Identity, Naming, Role, Start, only
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import listed_roles, named_port, training_restarts
+from jobyard.plan.listing import deadline_advice, listed_roles, named_port, training_restarts
 from jobyard.plan.naming import host_name
 
 
@@ -46,6 +46,7 @@ def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
         tensorboard=spec.tensorboard_spec,
         backoff_limit=spec.run_policy.backoff_limit,
         active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        warnings=deadline_advice(spec.run_policy),
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
     )
 

@@ -8,7 +8,7 @@ from jobyard.api.xgboosttrainingjob import XGBoostTrainingJobSpec, XGBoostType
 from jobyard.numerals import whole_number
 from jobyard.plan.description import Description, Ending, Identity, Naming, Role, Start, only
 from jobyard.plan.gangs import gang_of
-from jobyard.plan.listing import listed_roles, named_port, training_restarts
+from jobyard.plan.listing import deadline_advice, listed_roles, named_port, training_restarts
 from jobyard.plan.naming import host_name
 
 DEFAULT_PORT = 9991
@@ -35,6 +35,7 @@ def lower(spec: XGBoostTrainingJobSpec, identity: Identity) -> Description:
         run_mode=spec.run_mode,
         backoff_limit=spec.run_policy.backoff_limit,
         active_deadline_seconds=spec.run_policy.active_deadline_seconds,
+        warnings=deadline_advice(spec.run_policy),
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
     )
 

@@ -84,6 +84,21 @@ def worker_start(identity: Identity, sshd_path: str, auth_path: str) -> Start:
     )
 
 
+# Whoever debugs wants to log in by hand, and that needs the keys in place.
+PREPARED_SLEEP = ("sh", "-c", f". {FILES_PATH}/prepare.sh && exec sleep inf")
+
+
+def with_own_sshd(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that is no more than an sshd, as one that has the job's keys and port.
+
+    By itself it would know neither, and the launcher would wait for it in vain.
+    """
+    is_sshd = bool(command) and command[0].rpartition("/")[2] == "sshd"
+    if not is_sshd or set(command[1:]) - {"-D", "-e"}:
+        return command
+    return ("env", f"JOBYARD_SSHD={command[0]}", "sh", f"{FILES_PATH}/worker.sh")
+
+
 def launcher_start(
     identity: Identity,
     auth_path: str,
