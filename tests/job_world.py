@@ -26,6 +26,7 @@ from jobyard.plan.decision import (
     Observed,
     Obstacle,
     Plan,
+    PodWarning,
     child_key,
 )
 from jobyard.plan.equipment import wanted_objects
@@ -63,6 +64,7 @@ class World:
         self.is_deleting = False
         self.is_gone = False
         self.lost_nodes: frozenset[str] = frozenset()
+        self.pod_warnings: dict[str, PodWarning] = {}
         self.job_url = ""
         self.events: list[Event] = []
         # Names of the pods that were made, in order.
@@ -123,6 +125,7 @@ class World:
             obstacles=dict(self.obstacles),
             is_probed=self.is_probed,
             lost_nodes=self.lost_nodes,
+            pod_warnings=dict(self.pod_warnings),
             job_url=self.job_url,
         )
 

@@ -145,6 +145,9 @@ def taken_names() -> Iterator[dict[str, Any]]:
 def life(pod: dict[str, Any]) -> Life:
     """Launchers and programs end; what serves them runs, and one pod won't go."""
     name = pod["metadata"]["name"]
+    if name.startswith("slow"):
+        # Its volumes can't be mounted, say: that stands in events alone.
+        return Life(waiting="ContainerCreating")
     if name.startswith("stuck"):
         return Life(run_seconds=None, stop_seconds=None)
     if "flinkcluster" in name or "sparkcluster" in name or ("any-mj" in name and "worker" in name):
@@ -210,7 +213,7 @@ async def everything(plane: ControlPlane, namespace: str, account: Path) -> None
     wanted = by_requests()
     plural = {kind.name: kind.plural for kind in KINDS}
     async with scene(plane, namespace, account) as api:
-        for each in (*jobs_of_every_kind(), *taken_names(), generic("stuck")):
+        for each in (*jobs_of_every_kind(), *taken_names(), generic("stuck"), generic("slow")):
             root = "/api" if each["apiVersion"] == "v1" else "/apis"
             name = plural.get(each["kind"], each["kind"].lower() + "s")
             path = f"{root}/{each['apiVersion']}/namespaces/{namespace}/{name}"

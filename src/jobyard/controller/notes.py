@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 import msgspec
 
 from jobyard.controller.records import JobKey, JobRecord
-from jobyard.plan.decision import Child, ChildKey, Obstacle, Wanted
+from jobyard.plan.decision import Child, ChildKey, Obstacle, PodWarning, Wanted
 from jobyard.plan.description import Description
 from jobyard.plan.equipment import wanted_objects
 from jobyard.plan.lowering import lowered
@@ -47,6 +47,9 @@ class Note:
         # The version that a status was written on without an answer: it may be another one by now.
         self.unsure_of = ""
         self.lost_nodes: frozenset[str] = frozenset()
+        # Of pods that don't start: what their events said, and when they were asked for.
+        self.pod_warnings: dict[str, PodWarning] = {}
+        self.asked_about: dict[str, float] = {}
         self.job_url = ""
         # What was told last of why nothing can be decided; empty when something can.
         self.problem = ""

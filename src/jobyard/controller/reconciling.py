@@ -38,11 +38,13 @@ from jobyard.controller.objects import Keyed, MakeKeys, event_object, status_pat
 from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.troubles import Troubles
+from jobyard.controller.warnings import last_warning, warnings_about
 from jobyard.controller.world import JOB_KINDS, World
 from jobyard.plan.beam.job_page import page_url, question
 from jobyard.plan.deciding import decide
 from jobyard.plan.decision import Delete, Event, Observed, Plan
 from jobyard.plan.ssh import keys_name
+from jobyard.plan.starting import ASK_AGAIN_SECONDS
 from jobyard.plan.taskset.deciding import decide_taskset
 from jobyard.plan.telling import CREATED_PODS
 
@@ -180,6 +182,9 @@ class Reconciler:
         if await self._ask_nodes(record, plan.nodes_to_ask):
             # What is lost now may be back later, so the answer is acted upon at once.
             again_at = now
+        if await self._ask_about(record, plan.pods_to_ask, now):
+            # What they say goes into the status.
+            again_at = now
         if plan.ends_job:
             is_well = await self._end(record) and is_well
         return Passed(
@@ -277,6 +282,29 @@ class Reconciler:
     async def _sent(self, record: JobRecord, request: Request) -> Outcome:
         (outcome,) = await self._perform(record.key, [request], as_it_is)
         return outcome
+
+    async def _ask_about(self, record: JobRecord, uids: Sequence[str], now: float) -> bool:
+        """Whether the events of pods that don't start have something new to say."""
+        note = self._notes.of(record)
+        for known in (note.asked_about, note.pod_warnings):
+            for gone in known.keys() - set(uids):
+                del known[gone]
+        due = [uid for uid in uids if now - note.asked_about.get(uid, 0) >= ASK_AGAIN_SECONDS]
+        if not due:
+            return False
+
+        def take(n: int, outcome: Outcome) -> bool:
+            if outcome is None or not outcome.is_ok:
+                return False
+            note.asked_about[due[n]] = now
+            told = last_warning(outcome.body)
+            before = note.pod_warnings.get(due[n])
+            if told is not None:
+                note.pod_warnings[due[n]] = told
+            return told is not None and told != before
+
+        requests = [warnings_about(record.namespace, uid) for uid in due]
+        return any(await self._perform(record.key, requests, take))
 
     async def _end(self, record: JobRecord) -> bool:
         request = delete(

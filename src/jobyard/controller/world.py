@@ -88,6 +88,7 @@ class World:
             obstacles=dict(note.obstacles),
             is_probed=note.is_probed,
             lost_nodes=note.lost_nodes,
+            pod_warnings=dict(note.pod_warnings),
             job_url=note.job_url,
         )
 

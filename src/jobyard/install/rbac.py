@@ -87,7 +87,12 @@ CLUSTER: Final[tuple[Permission, ...]] = (
         ("get", "create", "delete"),
         "the ssh keys of a job, read by name only: secrets are never listed or watched",
     ),
-    Permission("", ("events",), ("create",), "tells what happens to a job"),
+    Permission(
+        "",
+        ("events",),
+        ("create", "list"),
+        "tells what happens to a job; asks why a pod of its doesn't start",
+    ),
     Permission("", ("nodes",), ("get",), "learns whether the node of a silent pod is lost"),
 )
 

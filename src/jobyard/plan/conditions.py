@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jobyard.api.status import Condition, ConditionType, Phase, Truth
-from jobyard.plan.decision import ChildKey, Obstacle
+from jobyard.plan.decision import Observed
 from jobyard.plan.moments import text_of
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.standing import Standing, State
+from jobyard.plan.starting import ORDINARY
 
 INITIALIZED = "The job has been initialized successfully."
 ALL_RUNNING = "All pods are running normally."
@@ -94,9 +95,7 @@ def end_text(standing: Standing) -> str:
     return f"{word}{code}"
 
 
-def running_text(
-    standings: Sequence[Standing], obstacles: Mapping[ChildKey, Obstacle], waits_for: str = ""
-) -> str:
+def running_text(standings: Sequence[Standing], seen: Observed, waits_for: str = "") -> str:
     """How many run, and what is with the others."""
     running = sum(s.state is State.RUNNING for s in standings)
     if running == len(standings):
@@ -104,7 +103,7 @@ def running_text(
     whys = [
         f"{s.short_name}: {text}"
         for s in standings
-        if s.state is not State.RUNNING and (text := _text(s, obstacles, waits_for))
+        if s.state is not State.RUNNING and (text := _text(s, seen, waits_for))
     ]
     numbers = f"{running} of {len(standings)} running"
     return f"{numbers}; {listed(whys)}" if whys else numbers
@@ -123,16 +122,16 @@ class Why(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def _text(standing: Standing, obstacles: Mapping[ChildKey, Obstacle], waits_for: str) -> str:
-    found = why(standing, obstacles).text
+def _text(standing: Standing, seen: Observed, waits_for: str) -> str:
+    found = why(standing, seen).text
     if standing.state is State.MISSING and not found:
         return waits_for
     return found
 
 
-def why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> Why:
+def why(standing: Standing, seen: Observed) -> Why:
     pod = standing.pod
-    obstacle = obstacles.get(("Pod", standing.name))
+    obstacle = seen.obstacles.get(("Pod", standing.name))
     # A numbered replica that ended waits for a pod of another name.
     if obstacle is not None and (pod is None or pod.name != standing.name):
         return Why(obstacle.reason, f"{obstacle.reason}: {obstacle.message}")
@@ -143,7 +142,7 @@ def why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> Why:
                 return Why()
             return Why("Unschedulable", f"Unschedulable: {pod.unschedulable}")
         case State.STARTING:
-            return _waiting(standing)
+            return _waiting(standing, seen)
         case State.UNKNOWN:
             assert pod is not None
             return Why("NodeUnreachable", pod.problem or "its node can't be reached")
@@ -163,15 +162,17 @@ def why(standing: Standing, obstacles: Mapping[ChildKey, Obstacle]) -> Why:
             return Why()
 
 
-def _waiting(standing: Standing) -> Why:
+def _waiting(standing: Standing, seen: Observed) -> Why:
     """Why a container doesn't start, where that is more than that it takes its time."""
     assert standing.pod is not None
-    ordinary = ("", "ContainerCreating", "PodInitializing")
     for container in (*standing.pod.init_containers, *standing.pod.containers):
-        if container.reason not in ordinary and container.exit_code is None:
+        if container.reason not in ORDINARY and container.exit_code is None:
             is_image = container.reason in _IMAGE_REASONS
             said = f"{container.reason}: {container.message}"
             return Why(
                 container.reason, container.reason if is_image or not container.message else said
             )
+    told = seen.pod_warnings.get(standing.pod.uid)
+    if told is not None:
+        return Why(told.reason, f"{told.reason}: {told.message}")
     return Why()

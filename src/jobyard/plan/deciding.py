@@ -62,6 +62,7 @@ from jobyard.plan.standing import (
     surplus_of,
     without_ends,
 )
+from jobyard.plan.starting import slow_to_start
 from jobyard.plan.telling import CREATED_PODS, changes, created, ends
 from jobyard.schema.finding import dotted
 
@@ -174,7 +175,7 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     )
     status = job_status(seen, stored, standings, verdict, now)
     pods = Manifests(dict(_pod(seen, standing, course, pause_count) for standing in movement.comes))
-    page_due = _page_due(seen, standings, now)
+    page_due, slow = _page_due(seen, standings, now), slow_to_start(standings, now)
     plan = Plan(
         supporting=gear.creates,
         probes=Manifests(dict(_probes(seen, init))),
@@ -182,9 +183,14 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         pods=pods,
         events=tuple(_events(seen, stored, status, standings, pods)),
         nodes_to_ask=movement.nodes_to_ask,
+        pods_to_ask=slow.uids,
         asks_for_job_url=page_due is not None,
         look_again_at=earliest(
-            movement.look_again_at, due, unscheduled_at(standings, now), page_due
+            movement.look_again_at,
+            slow.look_again_at,
+            due,
+            unscheduled_at(standings, now),
+            page_due,
         ),
     )
     return plan, status

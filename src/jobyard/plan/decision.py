@@ -35,6 +35,13 @@ class Obstacle(msgspec.Struct, frozen=True):
     may_pass: bool = False
 
 
+class PodWarning(msgspec.Struct, frozen=True):
+    """What the last Warning event about a pod says."""
+
+    reason: str
+    message: str
+
+
 NAME_TAKEN = "NameTaken"
 INVALID_TEMPLATE = "InvalidTemplate"
 BAD_VARIABLE = "BadVariable"
@@ -83,6 +90,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     # The API server would take the job's pods: it was asked.
     is_probed: bool = False
     lost_nodes: frozenset[str] = frozenset()
+    # By uid, of pods that were asked about.
+    pod_warnings: Mapping[str, PodWarning] = {}
     # The job's page in its cluster's own UI, for the kinds that have one.
     job_url: str = ""
 
@@ -129,6 +138,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ends_job: bool = False
     # Nodes whose state would help the next decision.
     nodes_to_ask: tuple[str, ...] = ()
+    # Uids of pods whose events would tell why they don't start.
+    pods_to_ask: tuple[str, ...] = ()
     # Asks the job's cluster for the address of its page.
     asks_for_job_url: bool = False
     look_again_at: float | None = None
@@ -137,7 +148,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def is_empty(self) -> bool:
         """Nothing to do but perhaps to look again."""
         idle = msgspec.structs.replace(
-            self, look_again_at=None, nodes_to_ask=(), asks_for_job_url=False
+            self, look_again_at=None, nodes_to_ask=(), pods_to_ask=(), asks_for_job_url=False
         )
         return idle == Plan()
 

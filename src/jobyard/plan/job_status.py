@@ -140,7 +140,7 @@ def _row(seen: Observed, standing: Standing, verdict: Verdict) -> ReplicaStatus:
     is_condemned = standing.pod is not None and standing.pod.name in verdict.condemned
     reason = ""
     if standing.state is not State.RUNNING and not is_condemned and verdict.end is None:
-        reason = why(standing, seen.obstacles).reason
+        reason = why(standing, seen).reason
     return row_of(standing, is_coming=verdict.are_coming, is_condemned=is_condemned, reason=reason)
 
 
@@ -186,7 +186,7 @@ def _running(
         return Holding(NO, "-", "The job could not be initialized.")
     # Also while others run: a replica that can't come is worth a word.
     reason = _reason(seen, standings, now)
-    text = running_text(standings, seen.obstacles, verdict.waits_for)
+    text = running_text(standings, seen, verdict.waits_for)
     # What stands in a replica's way is told with it; the rest concerns all of them.
     told = {("Pod", standing.name) for standing in standings} if seen.obstacles else ()
     others = [
