@@ -173,10 +173,13 @@ def waits_for_master(status: Json) -> bool:
 
 
 def restarts_in(status: Json) -> int:
-    """Of replicas, and of TaskSets as a whole."""
+    """Of replicas, and of TaskSets as a whole.
+
+    Of each replica: what those of a collective use up together is less.
+    """
     rows = [row for role in status.get("roleStatus", ()) for row in role["replicaStatus"]]
     counts = [
-        status.get("restarts", 0),
+        *(task["restartCount"] for task in status.get("tasks", ())),
         *(each.get("totalRetriedCount", 0) for each in (status, *rows)),
     ]
     return sum(map(int, counts))

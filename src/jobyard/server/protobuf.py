@@ -179,4 +179,5 @@ def _time(data: bytes, *, has_fraction: bool) -> str | None:
         return None
     seconds = _value(parts.get(1, 0), "i")
     moment = _EPOCH + timedelta(seconds=seconds, microseconds=parts.get(2, 0) // 1000)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if has_fraction else "%Y-%m-%dT%H:%M:%SZ")
+    rest = moment.strftime("%m-%dT%H:%M:%S.%fZ" if has_fraction else "%m-%dT%H:%M:%SZ")
+    return f"{moment.year:04}-{rest}"

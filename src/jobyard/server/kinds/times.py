@@ -28,12 +28,15 @@ class TimeError(ValueError):
 @lru_cache(_CACHED)
 def second_time(text: str) -> str:
     """Raises TimeError."""
-    return _parsed(text, _SECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = _parsed(text, _SECONDS)
+    # Not by %Y, which has no leading zeros here.
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%SZ}"
 
 
 def micro_time(text: str) -> str:
     """Raises TimeError."""
-    return _parsed(text, _MICROS).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = _parsed(text, _MICROS)
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S.%fZ}"
 
 
 def _parsed(text: str, layout: str) -> datetime.datetime:
