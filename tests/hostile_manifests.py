@@ -33,8 +33,22 @@ class HostileMutator:
         self.count += 1
         manifest = copy.deepcopy(self._dice.choice(self._manifests))
         for _ in range(self._dice.choice((1, 1, 2))):
-            self._put(manifest, self._values.text(), of=str)
+            if self._dice.random() < 0.2:
+                self._stretch(manifest)
+            else:
+                self._put(manifest, self._values.text(), of=str)
         return manifest
+
+    def _stretch(self, manifest: dict[str, Any]) -> None:
+        """A number as large as it may be; not of replicas, which would have to be made."""
+        places = [
+            path
+            for path in paths(manifest)
+            if isinstance(at(manifest, path), int) and "eplicas" not in str(path[-1])
+        ]
+        if places:
+            path = self._dice.choice(places)
+            at(manifest, path[:-1])[path[-1]] = self._dice.choice((0, 2**31 - 1, 2**53, 2**63 - 1))
 
     def _mutate(self, manifest: dict[str, Any]) -> None:
         metadata = manifest.get("metadata")

@@ -93,16 +93,16 @@ def asked(plane: ControlPlane, namespace: str) -> Iterator[tuple[tuple[str, str,
 
 
 def jobs_of_every_kind() -> Iterator[dict[str, Any]]:
-    """One job of each kind, which is deleted soon after its end."""
+    """One job of each kind, which is deleted soon after its end, once all else of it is."""
     for kind in JOB_KINDS:
         job = next(
             m for m in valid_manifests() if m["kind"] == kind.name and "runMode" not in m["spec"]
         )
         job["metadata"] = {"name": f"any-{kind.short_name}"}
         if kind.name == "GenericJob":
-            job["spec"] |= {"ttlSecondsAfterFinished": 1, "cleanUpPolicy": "All"}
+            job["spec"] |= {"ttlSecondsAfterFinished": 5, "cleanUpPolicy": "All"}
         elif kind.name != "TaskSet":
-            job["spec"].setdefault("runPolicy", {})["ttlSecondsAfterFinished"] = 1
+            job["spec"].setdefault("runPolicy", {})["ttlSecondsAfterFinished"] = 5
         if kind.name == "MPIJob":
             job["spec"]["runPolicy"]["cleanUpWorkers"] = True
         yield job

@@ -102,3 +102,37 @@ def test_a_taskset_cannot_tell_its_pods_how_they_came_to_be_on_one_machine(room:
     done = "Succeeded"
     room.until("tasksets", "odd", lambda o: o.get("status", {}).get("state") == done, TASKSETS)
     still_works(room, "after")
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        ("log?sinceSeconds=9223372036854775807", 200),
+        (f"log?sinceSeconds={HUGE}", 400),
+        ("log?sinceTime=0001-01-01T00:00:00Z", 200),
+        ("log?sinceTime=9999-12-31T23:59:59Z", 200),
+        ("log?tailLines=9223372036854775807&limitBytes=9223372036854775807", 200),
+        ("log?run=9223372036854775807", 200),
+        (f"log?run={HUGE}", 400),
+        ("log?attempt=9223372036854775807", 404),
+        (f"log?attempt={HUGE}", 400),
+        ("log?attempt=%C2%B2", 400),
+    ],
+)
+def test_a_log_is_asked_for_with_any_number(room: Room, what: str, code: int) -> None:
+    room.pod("talks", "sh", "-c", "echo hello; sleep 1000")
+    room.running("talks")
+    answer = room.engine.ask("GET", f"{room.path('pods', 'talks')}/{what}")
+    assert answer.status == code, answer.text
+    assert "Internal error" not in answer.text
+
+
+@pytest.mark.parametrize("port", ["0000199999", "000001999999999", HUGE, "%C2%B2", "0", "65536"])
+def test_a_pod_is_asked_at_any_port_and_lives(room: Room, port: str) -> None:
+    room.pod("lives", "sleep", "1000")
+    before = room.running("lives")
+    answer = room.engine.ask("GET", f"{room.path('pods', f'lives:{port}')}/proxy/")
+    assert answer.status == 400, answer.text
+    after = room.get("pods", "lives")
+    assert after["status"]["phase"] == "Running"
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]

@@ -189,6 +189,39 @@ def test_every_job_that_an_api_server_takes_gets_a_status(
     asyncio.run(act())
 
 
+def test_a_refusal_of_any_length_fits_into_a_status(
+    control_plane: ControlPlane, namespace: str, crds: None
+) -> None:
+    """An API server quotes what it refuses; here more than an object may have."""
+    long = "9" * 200_000
+    variable = {"name": f"{long}=", "value": "a"}
+    jobs = [generic({"worker": 1}), calling(f"$(service.worker[{long}].host)")]
+    jobs[0]["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["env"] = [variable] * 4
+    reasons = ["InvalidTemplate", "BadVariable"]
+
+    async def act() -> None:
+        async with ApiCaller(control_plane) as api:
+            for number, job in enumerate(jobs):
+                job["metadata"] = {"name": f"job-{number}"}
+                answer = await api.request("POST", f"{_path(job, namespace)}", body=job)
+                assert answer.status == 201, answer.text[:500]
+            async with running_controller(control_plane.kubeconfig, namespace):
+                for number, reason in enumerate(reasons):
+                    path = f"{_path(jobs[0], namespace)}/job-{number}"
+
+                    async def said(path: str = path, reason: str = reason) -> Json | None:
+                        answer = await api.request("GET", path)
+                        found = (answer.body.get("status") or {}).get("conditions") or [{}]
+                        return found[0] if found[0].get("reason") == reason else None
+
+                    async with asyncio.timeout(STATUS_SECONDS):
+                        told = await until(said)
+                    assert told is not None
+                    assert len(told["message"]) <= 2_100
+
+    asyncio.run(act())
+
+
 def _jobs() -> list[Json]:
     found = [each for each in valid_manifests() if _path(each, "n") is not None]
     assert found

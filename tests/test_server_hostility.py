@@ -32,7 +32,9 @@ from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
 from jobyard.server.call import Call, Reply
 from jobyard.server.opening import open_server
+from jobyard.server.problem import ProblemError
 from jobyard.server.server import ApiServer
+from jobyard.server.streaming.forwarding import asked_ports
 
 Json = dict[str, Any]
 REQUESTS = 40_000 if all_is_asked_for() else 3_000
@@ -243,7 +245,12 @@ ODD: dict[str, tuple[tuple[str, str, Any, str], int]] = {
     ),
     "a label compared with a huge number": (ask(f"/configmaps?labelSelector=a%3E{LONG}"), 400),
     "an index that is huge": (
-        patch([{"op": "add", "path": f"/metadata/finalizers/{LONG}", "value": "a/b"}], JSON_PATCH),
+        (
+            "PATCH",
+            "/pods/there?dryRun=All",
+            [{"op": "replace", "path": f"/spec/containers/{LONG}", "value": {}}],
+            JSON_PATCH,
+        ),
         422,
     ),
     "an object that is too deep": (post("configmaps", config_map("c", x=TOO_DEEP)), 400),
@@ -501,3 +508,16 @@ def test_operations_cannot_make_an_object_deeper_than_it_may_be(server: ApiServe
             break
     assert reply.status == 422, reply.body[:300]
     assert b"exceeded max depth" in reply.body
+
+
+@pytest.mark.parametrize("port", ["0000199999", "65536", "0", "-1", "²", LONG, "8_0", " 80", ""])
+def test_a_port_to_forward_that_is_none_is_refused(port: str) -> None:
+    """Too large a number ended the process that the pod lived in."""
+    call = Call(method="GET", path="/", query=(("ports", f"80,{port}"),))
+    with pytest.raises(ProblemError, match="as a port"):
+        asked_ports(call)
+
+
+def test_ports_to_forward_are_read() -> None:
+    call = Call(method="GET", path="/", query=(("ports", "80,00443"), ("ports", "65535")))
+    assert asked_ports(call) == (80, 443, 65535)

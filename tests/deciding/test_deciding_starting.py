@@ -63,7 +63,11 @@ def test_events_that_cannot_be_read_say_nothing(body: bytes) -> None:
 
 def test_the_latest_event_tells_in_one_line_of_bounded_length() -> None:
     events = [
-        {"reason": "FailedMount", "message": "new\n line " + "x" * 5000, "lastTimestamp": "2026-02"},
+        {
+            "reason": "FailedMount",
+            "message": "new\n line " + "x" * 5000,
+            "lastTimestamp": "2026-02",
+        },
         {"reason": "Old", "message": "old", "lastTimestamp": "2026-01"},
     ]
     told = last_warning(json.dumps({"items": events}).encode())

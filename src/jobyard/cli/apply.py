@@ -12,6 +12,7 @@ from jobyard.cli.file_names import FileName
 from jobyard.cli.live.submission import SubmissionError, apply
 from jobyard.cli.sources import read_sources
 from jobyard.cli.target import Target, target_options
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
 from jobyard.client.request import get
 from jobyard.client.sender import Sender
@@ -68,4 +69,4 @@ def _version(answer: object) -> str | None:
     if answer is None or not getattr(answer, "is_ok", False):
         return None
     body: bytes = answer.body  # type: ignore[attr-defined]
-    return msgspec.json.decode(body, type=_Versioned).metadata.resource_version
+    return decoded_json(body, type=_Versioned).metadata.resource_version

@@ -15,6 +15,7 @@ from jobyard.cli.live.one_object import Reference
 from jobyard.cli.live.pods import JobPod, PodList, selector_of
 from jobyard.cli.selecting import JOBS, check_name, check_pair, named_resources
 from jobyard.cli.target import Target
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError
 from jobyard.client.request import PODS, Answer, Request, Resource, get, listing, resource_of
 from jobyard.client.sender import Sender
@@ -101,7 +102,7 @@ async def looked_for(sender: Sender, namespace: str, name: str) -> Found | None:
         resource = resource_of(kind)
         answer = await sender.send(get(resource, namespace, own_name))
         if answer.is_ok:
-            value = msgspec.json.decode(answer.body)
+            value = decoded_json(answer.body)
             matches.append(Found(kind, resource, namespace, own_name, value))
         elif answer.status != 404:
             raise click.ClickException(answer.problem.message)
@@ -139,7 +140,7 @@ async def pods_of(sender: Sender, job: Found) -> list[JobPod]:
     """The pods of a job that are there; not those that an earlier one of its name has left."""
     selector = selector_of(job.kind.name, job.name)
     answer = await send(sender, listing(PODS, job.namespace, label_selector=selector))
-    pods = msgspec.json.decode(answer.body, type=PodList).items
+    pods = decoded_json(answer.body, type=PodList).items
     return [pod for pod in pods if pod.is_of(job.uid)]
 
 
@@ -160,6 +161,6 @@ async def _names(sender: Sender, namespace: str) -> list[str]:
     for kind in JOB_KINDS:
         answer = await sender.send(listing(resource_of(kind), namespace, limit=500))
         if answer.is_ok:
-            items = msgspec.json.decode(answer.body, type=_Items).items
+            items = decoded_json(answer.body, type=_Items).items
             names += [item.metadata.name for item in items]
     return names

@@ -28,6 +28,7 @@ from jobyard.cli.questions import (
 from jobyard.cli.selecting import Choice
 from jobyard.cli.tables import GrowingTable, Table
 from jobyard.client.backoff import wait_seconds
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import RefusedError
 from jobyard.client.request import problem_of, watching
 from jobyard.client.sender import Sender
@@ -109,7 +110,7 @@ async def _events(
     try:
         async with aclosing(sender.lines(asked)) as lines:
             async for line in lines:
-                event = msgspec.json.decode(line, type=_Event)
+                event = decoded_json(line, type=_Event)
                 if event.type == ERROR:
                     raise click.ClickException(problem_of(0, bytes(event.object)).message)
                 yield event
@@ -126,12 +127,12 @@ class _Rows:
         self._table: GrowingTable | None = None
 
     def listed(self, body: bytes) -> tuple[str, list[_Change]]:
-        table = msgspec.json.decode(body, type=Table)
+        table = decoded_json(body, type=Table)
         self._table = GrowingTable(layout(self._question, self._choice, table))
         return table.metadata.resource_version, self._changes(table, ADDED)
 
     def changed(self, event: _Event) -> tuple[str, list[_Change]]:
-        table = msgspec.json.decode(event.object, type=Table)
+        table = decoded_json(event.object, type=Table)
         changes = [] if event.type == BOOKMARK else self._changes(table, event.type)
         return table.metadata.resource_version, changes
 
@@ -157,12 +158,12 @@ class _Objects:
         self._choice = choice
 
     def listed(self, body: bytes) -> tuple[str, list[_Change]]:
-        value = msgspec.json.decode(body)
+        value = decoded_json(body)
         items = [self._change(item) for item in value["items"] or () if self._is_wanted(item)]
         return value["metadata"]["resourceVersion"], items
 
     def changed(self, event: _Event) -> tuple[str, list[_Change]]:
-        value = msgspec.json.decode(event.object)
+        value = decoded_json(event.object)
         is_told = event.type != BOOKMARK and self._is_wanted(value)
         return value["metadata"]["resourceVersion"], [self._change(value)] if is_told else []
 

@@ -18,6 +18,7 @@ from jobyard.cli.live.troubles import on_stderr
 from jobyard.cli.selecting import are_names, chosen
 from jobyard.cli.sources import Unreadable, expect_names, read_sources
 from jobyard.cli.target import Target, target_options
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
 from jobyard.client.request import Propagation, Resource, delete
 from jobyard.client.sender import Sender
@@ -66,7 +67,7 @@ def command(what: tuple[str, ...], filename: tuple[str, ...], target: Target, **
                 # One that is gone already is no reason to leave the others.
                 problems.append(answer.problem.message)
                 continue
-            uid = msgspec.json.decode(answer.body, type=_Deleted).uid
+            uid = decoded_json(answer.body, type=_Deleted).uid
             deleted.append(Reference(resource, where, name, uid))
             deed = Deed(resource.kind, where, name, "deleted", {"action": "deleted"})
             tell(how["output"], deed)

@@ -17,6 +17,7 @@ from jobyard.cli.live.style import Palette
 from jobyard.cli.pages import concealed, job_page, object_page
 from jobyard.cli.selecting import Choice, are_names, chosen
 from jobyard.cli.target import Target, target_options
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import get, listing, resource_of
 from jobyard.client.sender import Sender
 from jobyard.controller.world import JOB_KINDS
@@ -74,12 +75,12 @@ async def _chosen(sender: Sender, namespace: str, choice: Choice) -> list[Descri
     names: Sequence[str] = choice.names
     if not names:
         answer = await send(sender, listing(resource, where))
-        names = [item["metadata"]["name"] for item in msgspec.json.decode(answer.body)["items"]]
+        names = [item["metadata"]["name"] for item in decoded_json(answer.body)["items"]]
     if resource in _JOBS:
         return [await _job(sender, namespace, f"{resource.kind}/{name}") for name in names]
     described: list[Described] = []
     for name in names:
-        value = msgspec.json.decode((await send(sender, get(resource, where, name))).body)
+        value = decoded_json((await send(sender, get(resource, where, name))).body)
         value = {"apiVersion": resource.api_version, "kind": resource.kind, **value}
         described.append(Described(concealed(value), await events_about(sender, where, value)))
     return described

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-import msgspec
 
 from jobyard.cli.asking import Found, ask, found, pods_of, send
 from jobyard.cli.live.jobs import view_of
@@ -16,6 +15,7 @@ from jobyard.cli.live.pods import JobPod, stem_of
 from jobyard.cli.live.style import duration, table
 from jobyard.cli.live.widths import one_line
 from jobyard.cli.target import Target, target_options
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import EVENTS, PODS, listing
 from jobyard.client.sender import Sender
 from jobyard.numerals import UINT64_MAX, whole_number
@@ -48,7 +48,7 @@ async def events_of(sender: Sender, namespace: str, job: str | None) -> list[Eve
     known = await found(sender, namespace, job) if job is not None else None
     pods = await pods_of(sender, known) if known is not None else ()
     answer = await send(sender, listing(EVENTS, namespace))
-    events: list[Event] = msgspec.json.decode(answer.body)["items"] or []
+    events: list[Event] = decoded_json(answer.body)["items"] or []
     if known is not None:
         whose = _Whose(known, pods)
         events = [event for event in events if whose.includes(event)]
@@ -60,7 +60,7 @@ async def events_about(sender: Sender, namespace: str, obj: dict[str, Any]) -> l
     metadata = obj["metadata"]
     selector = f"involvedObject.kind={obj['kind']},involvedObject.name={metadata['name']}"
     answer = await send(sender, listing(EVENTS, namespace, field_selector=selector))
-    events: list[Event] = msgspec.json.decode(answer.body)["items"] or []
+    events: list[Event] = decoded_json(answer.body)["items"] or []
     # A node's events have its name where a uid would be.
     own = ("", metadata.get("uid"), metadata["name"])
     about = [event for event in events if event["involvedObject"].get("uid", "") in own]

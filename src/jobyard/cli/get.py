@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from jobyard.cli.asking import ask, looked_for, send
 from jobyard.cli.changes import show_changes
@@ -24,6 +23,7 @@ from jobyard.cli.questions import (
 from jobyard.cli.selecting import Choice, are_names, chosen, unknown_kind
 from jobyard.cli.tables import GrowingTable, Table
 from jobyard.cli.target import Target, target_options
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import Request, Resource
 from jobyard.client.sender import Sender
 
@@ -106,7 +106,7 @@ async def _objects(sender: Sender, question: Question) -> list[JSON]:
     found: list[JSON] = []
     for choice in question.choices:
         for request in _requests(question, choice):
-            answer = msgspec.json.decode((await send(sender, request)).body)
+            answer = decoded_json((await send(sender, request)).body)
             items = answer["items"] or [] if "items" in answer else [answer]
             found += [whole(choice, item) for item in items]
     return found
@@ -128,7 +128,7 @@ async def _tables(sender: Sender, question: Question) -> None:
     is_first = True
     for choice in question.choices:
         parts = [
-            msgspec.json.decode((await send(sender, request)).body, type=Table)
+            decoded_json((await send(sender, request)).body, type=Table)
             for request in _requests(question, choice)
         ]
         rows = [row for part in parts for row in part.rows]

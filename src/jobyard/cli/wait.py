@@ -19,6 +19,7 @@ from jobyard.cli.live.one_object import DELETED, Reference, until_object
 from jobyard.cli.live.troubles import on_stderr
 from jobyard.cli.selecting import JOBS, chosen
 from jobyard.cli.target import Target, target_options
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import NOT_FOUND
 from jobyard.client.request import PODS, Resource, get, resource_of
 from jobyard.client.resources import CLAIMS, NAMESPACES
@@ -175,7 +176,7 @@ async def _first(
         return None
     if not answer.is_ok:
         raise click.ClickException(answer.problem.message)
-    value = msgspec.json.decode(answer.body)
+    value = decoded_json(answer.body)
     return _First(Reference(other, where, name, value["metadata"]["uid"]), value)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
 
 # No object of Kubernetes' or of ours comes near; and a list of objects adds two.
 LEVELS_MAX: Final = 100
@@ -35,6 +38,15 @@ def without_depth(text: bytes, levels: int = LEVELS_MAX) -> bytes:
                 done = token.end()
             depth -= 1
     return b"".join((*kept, text[done:]))
+
+
+@overload
+def decoded_json(text: bytes | msgspec.Raw) -> Any: ...
+@overload
+def decoded_json(text: bytes | msgspec.Raw, type: type[T]) -> T: ...
+def decoded_json(text: bytes | msgspec.Raw, type: Any = Any) -> Any:
+    """An answer of an API server, of any depth."""
+    return decoded_flat(partial(msgspec.json.decode, type=type), bytes(text))
 
 
 def decoded_flat(decode: Callable[[bytes], T], text: bytes) -> T:

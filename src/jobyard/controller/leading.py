@@ -23,6 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from jobyard.client.backoff import Wait, wait_seconds
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError, ConnectionFailedError, GarbledError, RefusedError
 from jobyard.client.request import LEASES, Request, create, get, merge_patch
 from jobyard.client.sender import Sender
@@ -109,9 +110,6 @@ class Lease(msgspec.Struct, frozen=True):
 
     metadata: _Metadata = _Metadata()
     spec: LeaseSpec = LeaseSpec()
-
-
-_decoder: Final = msgspec.json.Decoder(Lease)
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -333,7 +331,7 @@ class _Seat:
         if not answer.is_ok:
             raise RefusedError(str(request), answer.problem, answer.retry_after_seconds)
         try:
-            return _decoder.decode(answer.body)
+            return decoded_json(answer.body, Lease)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise GarbledError(str(request)) from error
 

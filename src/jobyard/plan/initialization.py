@@ -23,6 +23,8 @@ from jobyard.plan.decision import (
 from jobyard.plan.equipment import Equipment
 
 _PREPARING = "The job is being prepared."
+# An API server quotes what it refuses, however long that is; a status has to fit into an object.
+_MESSAGE_LENGTH_MAX = 2000
 
 
 class Initialization(msgspec.Struct, frozen=True):
@@ -48,7 +50,8 @@ def initialization(
         return Initialization(_said(before))
     blocking = _blocking(seen)
     if blocking is not None:
-        return Initialization(Holding(NO, blocking.reason, blocking.message), needs_probes=True)
+        said = blocking.message[:_MESSAGE_LENGTH_MAX]
+        return Initialization(Holding(NO, blocking.reason, said), needs_probes=True)
     if was_done:
         return Initialization(_said(before))
     if not equipment.is_ready:
@@ -69,6 +72,7 @@ def _pending(seen: Observed, before: Condition | None) -> Holding:
         return _said(before)
     # Nothing that a person has to put right, but what is waited for is worth a word.
     waited_for = next((each.message for each in seen.obstacles.values()), "")
+    waited_for = waited_for[:_MESSAGE_LENGTH_MAX]
     return Holding(Truth.UNKNOWN, "-", f"{_PREPARING} {waited_for}".strip())
 
 
@@ -86,4 +90,5 @@ def obstructed_pods(seen: Observed) -> tuple[ChildKey, ...]:
 
 def _told(faults: tuple[str, ...]) -> str:
     more = len(faults) - 1
-    return f"{faults[0]} (and {more} more)" if more else faults[0]
+    first = faults[0][:_MESSAGE_LENGTH_MAX]
+    return f"{first} (and {more} more)" if more else first

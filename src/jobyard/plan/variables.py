@@ -23,6 +23,7 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^()]*)\)")
 _REPLICAS = re.compile(r"^replicas\[([^\]]*)\]$")
 _HOST = re.compile(r"^service\.([^.\[\]]+)\[([^\]]*)\]\.host$")
 _PORT = re.compile(r"^service\.port\[([^\]]*)\]$")
+_SHOWN_LENGTH_MAX = 100
 
 
 _SHOWN = 64
@@ -73,6 +74,11 @@ def replaced(text: str, facts: Facts, type_: str, rank: int) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def _shown(name: str) -> str:
+    """A name as messages have it: they go into a status, and a name may be of any length."""
+    return name if len(name) <= _SHOWN_LENGTH_MAX else f"{name[:_SHOWN_LENGTH_MAX]}…"
+
+
 def _resolved(name: str, facts: Facts, type_: str, rank: int) -> str | None:
     """The variable's value, or None if it isn't one of ours."""
     if name == "type":
@@ -91,7 +97,8 @@ def _resolved(name: str, facts: Facts, type_: str, rank: int) -> str | None:
 def _known_type(type_: str, name: str, facts: Facts) -> str:
     if type_ not in facts.replicas:
         raise UnresolvedVariableError(
-            f"$({name}): there is no replica type {type_}; the job has {', '.join(facts.replicas)}"
+            f"$({_shown(name)}): there is no replica type {_shown(type_)}; the job has"
+            f" {', '.join(facts.replicas)}"
         )
     return type_
 
@@ -102,20 +109,22 @@ def _host(type_: str, rank: str, name: str, facts: Facts) -> str:
     number = whole_number(rank, count - 1)
     if number is None:
         raise UnresolvedVariableError(
-            f"$({name}): {type_} has the ranks 0 to {count - 1}, {rank or 'nothing'} is not one"
+            f"$({_shown(name)}): {type_} has the ranks 0 to {count - 1},"
+            f" {_shown(rank) or 'nothing'} is not one"
         )
     return f"{facts.job}-{type_}-{number}"
 
 
 def _ports(name: str, facts: Facts, wanted: str | None) -> Mapping[str, int]:
     if facts.ports is None:
-        needed = f" with a port named {wanted}" if wanted else ""
+        needed = f" with a port named {_shown(wanted)}" if wanted else ""
         raise UnresolvedVariableError(
-            f"$({name}): the job has no spec.service; add service.ports{needed}"
+            f"$({_shown(name)}): the job has no spec.service; add service.ports{needed}"
         )
     if wanted is not None and wanted not in facts.ports:
         raise UnresolvedVariableError(
-            f"$({name}): no service port is named {wanted}; add it to spec.service.ports,"
+            f"$({_shown(name)}): no service port is named {_shown(wanted)}; add it to"
+            " spec.service.ports,"
             f" which has {', '.join(filter(None, facts.ports)) or 'no named port'}"
         )
     return facts.ports
@@ -147,8 +156,8 @@ def _without_service(names: list[str]) -> str:
     ports = dict.fromkeys(found[1] for name in names if (found := _PORT.match(name)))
     others = len(dict.fromkeys(names)) - 1
     more = f" and {others} more" if others else ""
-    named = f" with a port named {' and one named '.join(ports)}" if ports else ""
-    return f"$({names[0]}){more}: the job has no spec.service; add service.ports{named}"
+    named = f" with a port named {' and one named '.join(map(_shown, ports))}" if ports else ""
+    return f"$({_shown(names[0])}){more}: the job has no spec.service; add service.ports{named}"
 
 
 def _texts(job: GenericJobSpec) -> Iterator[tuple[Path, str, str]]:

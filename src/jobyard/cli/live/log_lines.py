@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from jobyard.cli.live.pods import JobPod, LogKey, PodList, selector_of
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError, RefusedError
 from jobyard.client.request import PODS, Request, listing
 from jobyard.client.sender import Sender
@@ -120,7 +121,7 @@ class LogFollower:
             # Then what has been seen has to do.
             return
         if answer.is_ok:
-            for pod in msgspec.json.decode(answer.body, type=PodList).items:
+            for pod in decoded_json(answer.body, type=PodList).items:
                 self.changed(pod)
 
     async def _read_to_the_end(self, until: float, running: Collection[str]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from jobyard.api.kinds import kind_of
 from jobyard.cli.live.one_object import Reference
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import resource_for
 from jobyard.client.errors import ClientError
 from jobyard.client.request import Answer, Propagation, Request, Resource, create, delete, get
@@ -118,7 +119,7 @@ async def _create(sender: Sender, resource: Resource, obj: Object, namespace: st
         raise _taken(obj, namespace)
     if not answer.is_ok:
         raise SubmissionError(f"{title_of(obj)}: {answer.problem.message}")
-    made = msgspec.json.decode(answer.body, type=_Named).metadata
+    made = decoded_json(answer.body, type=_Named).metadata
     return Reference(resource, namespace, made.name, made.uid)
 
 

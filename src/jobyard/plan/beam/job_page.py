@@ -8,6 +8,7 @@ root of the UI.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 import msgspec
 
@@ -15,7 +16,8 @@ from jobyard.plan.description import Description
 from jobyard.plan.listing import named_port
 from jobyard.plan.naming import host_name, pod_name
 
-_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+# Flink's are 32 hexadecimal digits, Spark's `app-20260131120000-0000`.
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -63,13 +65,13 @@ def page_url(description: Description, answer: bytes | None) -> str:
             apps = msgspec.json.decode(answer, type=_SparkMaster).activeapps
             return f"{root}app/?appId={apps[0].id}" if apps and _is_id(apps[0].id) else root
         jobs = msgspec.json.decode(answer, type=_FlinkJobs).jobs
-        found = bool(jobs) and _is_id(jobs[0].jid)
-        return f"{root}#/job/running/{jobs[0].jid}/overview" if found else root
+        is_known = bool(jobs) and _is_id(jobs[0].jid)
+        return f"{root}#/job/running/{jobs[0].jid}/overview" if is_known else root
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # Somebody else's page, or a version that answers in another way.
         return root
 
 
 def _is_id(text: str) -> bool:
-    """A user's own program says it, and it becomes part of a link in the status."""
+    """The pod may say anything, and what it says becomes part of the status."""
     return _ID.fullmatch(text) is not None
