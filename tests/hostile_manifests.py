@@ -33,11 +33,39 @@ class HostileMutator:
         self.count += 1
         manifest = copy.deepcopy(self._dice.choice(self._manifests))
         for _ in range(self._dice.choice((1, 1, 2))):
-            if self._dice.random() < 0.2:
-                self._stretch(manifest)
-            else:
-                self._put(manifest, self._values.text(), of=str)
+            match self._dice.randrange(6):
+                case 0:
+                    self._stretch(manifest)
+                case 1 | 2:
+                    self._ask_for(manifest)
+                case _:
+                    self._put(manifest, self._values.text(), of=str)
         return manifest
+
+    def _ask_for(self, manifest: dict[str, Any]) -> None:
+        """Amounts and arguments of a container, which the controller itself reads."""
+        boxes = [
+            box
+            for path in paths(manifest)
+            if isinstance(box := at(manifest, path), dict) and "image" in box and "name" in box
+        ]
+        if not boxes:
+            return
+        box = self._dice.choice(boxes)
+        name = self._dice.choice(("cpu", "memory", "nvidia.com/gpu"))
+        amounts = {name: self._values.amount()}
+        requests = {name: self._values.amount()} if self._dice.random() < 0.5 else amounts
+        box["resources"] = {"limits": amounts, "requests": requests}
+        arguments = [
+            "-N",
+            self._values.digits(),
+            f"$(service.worker[{self._values.digits()}].host)",
+        ]
+        worker = (manifest.get("spec") or {}).get("worker")
+        if manifest.get("kind") == "MPIJob" and isinstance(worker, dict):
+            worker["extraMPIArgs"] = arguments
+        elif self._dice.random() < 0.5:
+            box["args"] = arguments
 
     def _stretch(self, manifest: dict[str, Any]) -> None:
         """A number as large as it may be; not of replicas, which would have to be made."""

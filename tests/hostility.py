@@ -94,6 +94,12 @@ class Hostility:
     def _power(self) -> str:
         return self._dice.choice("eE") + self._dice.choice(EXPONENTS)
 
+    def amount(self) -> str:
+        """What may stand where a quantity is meant."""
+        if self._dice.random() < 0.5:
+            return self.digits() + self._dice.choice(("", "m", "Gi", "E", ".5"))
+        return f"{self._dice.choice(('1', '9.5', '.1'))}{self._power()}"
+
     def number(self) -> Raw:
         """A number as JSON may have it, of any size."""
         digits = self.digits().lstrip("0") or "0"

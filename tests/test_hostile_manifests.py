@@ -38,7 +38,7 @@ JOBS = 1_000 if all_is_asked_for() else 48
 STATUS_SECONDS = 600
 CONCURRENCY = 8
 # To write out such a power takes a real API server itself from a second to minutes.
-_TOWER = re.compile(r"[eE][+-]?[0-9]{6,}")
+_TOWER = re.compile(r"[eE][+-]?[0-9]{6,19}(?![0-9])")
 Json = dict[str, Any]
 
 
