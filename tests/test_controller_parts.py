@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from jobyard.client.request import PODS, Answer, Request, create
 from jobyard.client.sender import Sender
+from jobyard.controller import reconciling
 from jobyard.controller.creating import FIRST_BATCH
 from jobyard.controller.fairness import Slots
 from jobyard.controller.performing import PARALLEL_MAX, SLOTS, Performer, as_it_is
@@ -541,3 +543,26 @@ def test_no_more_requests_are_held_than_there_are_slots() -> None:
         assert requests.most <= SLOTS
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_lost"),
+    [
+        pytest.param(404, {}, True, id="gone"),
+        pytest.param(
+            200, {"conditions": [{"type": "Ready", "status": "Unknown"}]}, True, id="mute"
+        ),
+        pytest.param(
+            200, {"conditions": [{"type": "Ready", "status": "False"}]}, False, id="in trouble"
+        ),
+        pytest.param(200, {"conditions": [{"type": "Ready", "status": "True"}]}, False, id="well"),
+        pytest.param(200, {}, False, id="new"),
+        pytest.param(500, {}, False, id="nobody knows"),
+    ],
+)
+def test_only_a_node_of_which_nothing_is_heard_is_lost(
+    status: int, body: dict[str, Any], is_lost: bool
+) -> None:
+    """On one that says it isn't ready containers may well run: no pod there is removed by force."""
+    answer = Answer(status, json.dumps({"status": body}).encode())
+    assert reconciling._is_lost(answer) is is_lost

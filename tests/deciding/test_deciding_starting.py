@@ -11,6 +11,7 @@ from job_world import World
 from jobyard.controller.warnings import last_warning
 from jobyard.plan.decision import PodWarning
 
+LONG = "new\n line " + "x" * 5000
 SAID = 'MountVolume.SetUp failed for volume "data" : secret "keys" not found'
 
 
