@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -34,7 +34,7 @@ from jobyard.controller import notes as notes_module
 from jobyard.controller import reconciling
 from jobyard.controller.measuring import Unmeasured
 from jobyard.controller.notes import Notes
-from jobyard.controller.records import JobRecord
+from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.running import Controller, Options
 from jobyard.controller.troubles import Troubles
 from jobyard.plan.beam_status import as_job_status
@@ -155,6 +155,9 @@ def test_a_taskset_that_runs_keeps_its_roles_and_its_state() -> None:
 # How often it is told
 
 
+T = TypeVar("T")
+
+
 @dataclass
 class Told:
     """What troubles write and tell, and what is answered."""
@@ -167,9 +170,11 @@ class Told:
         self.statuses.append(status)
         return self.is_taken
 
-    async def perform(self, requests: Sequence[Request]) -> Sequence[Answer]:
+    async def perform(
+        self, _: JobKey, requests: Sequence[Request], take: Callable[[int, Answer | None], T], /
+    ) -> Sequence[T]:
         self.events += [msgspec.json.decode(request.body or b"") for request in requests]
-        return [Answer(201, b"{}") for _ in requests]
+        return [take(n, Answer(201, b"{}")) for n in range(len(requests))]
 
 
 def record(status: JobStatus | None = None) -> JobRecord:
