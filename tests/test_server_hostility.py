@@ -494,6 +494,33 @@ def test_what_can_be_created_can_be_changed_and_shown(server: ApiServer, depth: 
         assert reply.status < 300, (call.method, call.content_type, reply.body[:300])
 
 
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("0999-12-31T23:59:59+01:00", "0999-12-31T22:59:59Z"),
+        ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_year_has_four_digits(server: ApiServer, sent: str, stored: str) -> None:
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "a"},
+        "firstTimestamp": sent,
+        "lastTimestamp": sent,
+    }
+    path = "/api/v1/namespaces/default/events"
+    made = server.handle(Call(method="POST", path=path, body=json.dumps(event).encode()))
+    assert isinstance(made, Reply)
+    assert json.loads(made.body)["lastTimestamp"] == stored
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    shown = server.handle(Call(method="GET", path=path, accept=accept))
+    assert isinstance(shown, Reply)
+    assert shown.status == 200
+
+
 def test_operations_cannot_make_an_object_deeper_than_it_may_be(server: ApiServer) -> None:
     path = "/apis/probe.dev/v1/namespaces/default/widgets"
     widget = {"apiVersion": "probe.dev/v1", "kind": "Widget", "metadata": {"name": "w"}}

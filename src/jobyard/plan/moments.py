@@ -18,7 +18,8 @@ def seconds_of(text: str) -> float:
 
 @lru_cache(maxsize=1024)
 def _text(whole_seconds: int) -> str:
-    return datetime.fromtimestamp(whole_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Years have four digits, which `strftime` doesn't see to.
+    return f"{datetime.fromtimestamp(whole_seconds, UTC).replace(tzinfo=None).isoformat()}Z"
 
 
 def text_of(moment: float) -> str:

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from jobyard.server import json_text
+from jobyard.server.kinds.times import spelled
 from jobyard.server.resource import Object
 
 PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
@@ -179,5 +180,4 @@ def _time(data: bytes, *, has_fraction: bool) -> str | None:
         return None
     seconds = _value(parts.get(1, 0), "i")
     moment = _EPOCH + timedelta(seconds=seconds, microseconds=parts.get(2, 0) // 1000)
-    rest = moment.strftime("%m-%dT%H:%M:%S.%fZ" if has_fraction else "%m-%dT%H:%M:%SZ")
-    return f"{moment.year:04}-{rest}"
+    return spelled(moment, "microseconds" if has_fraction else "seconds")

@@ -28,15 +28,17 @@ class TimeError(ValueError):
 @lru_cache(_CACHED)
 def second_time(text: str) -> str:
     """Raises TimeError."""
-    moment = _parsed(text, _SECONDS)
-    # Not by %Y, which has no leading zeros here.
-    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%SZ}"
+    return spelled(_parsed(text, _SECONDS))
 
 
 def micro_time(text: str) -> str:
     """Raises TimeError."""
-    moment = _parsed(text, _MICROS)
-    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S.%fZ}"
+    return spelled(_parsed(text, _MICROS), "microseconds")
+
+
+def spelled(moment: datetime.datetime, timespec: str = "seconds") -> str:
+    """A moment in UTC; years have four digits, which `strftime` doesn't see to."""
+    return f"{moment.replace(tzinfo=None).isoformat(timespec=timespec)}Z"
 
 
 def _parsed(text: str, layout: str) -> datetime.datetime:
