@@ -36,7 +36,7 @@ Json = dict[str, Any]
 SEED = int(os.environ.get("JOBYARD_SEED", "1"))
 API_VERSION = "batch.tensorstack.dev/v1beta1"
 # A busy machine takes its time; somebody who is starved waits for minutes, or for ever.
-QUIET_SECONDS = 60
+QUIET_SECONDS = 120
 NOBODY = "nobody-schedules-this"
 
 
@@ -70,11 +70,30 @@ class Quiet:
         try:
             phase = await ended(self._stage.api, self._namespace, name, QUIET_SECONDS)
         except TimeoutError:
-            said = self._stage.process.lines[-5:]
-            raise AssertionError(f"{name} didn't end; {self._stage.is_alive=}; {said}") from None
+            raise AssertionError(f"{name} didn't end: {await self._story(name)}") from None
         assert phase == "Succeeded"
         self.seconds.append(time.monotonic() - begun)
         return self.seconds[-1]
+
+    async def _story(self, name: str) -> str:
+        """Who it is that keeps it waiting: the controller, or what isn't tested here."""
+        job = await self._stage.api.request("GET", f"{path_of(small_job(name), 'b')}/{name}")
+        pods = await self._stage.api.request(
+            "GET", "/api/v1/namespaces/b/pods", query={"labelSelector": f"genericjob={name}"}
+        )
+        return "\n".join(
+            [
+                f"the controller {'lives' if self._stage.is_alive else 'has ended'}",
+                f"the job is of {job.body['metadata']['creationTimestamp']}",
+                str(job.body.get("status")),
+                *(
+                    f"{p['metadata']['creationTimestamp']} {p['status']}"
+                    for p in pods.body["items"]
+                ),
+                *map(str, self._stage.process.lines[-5:]),
+                f"those before took {self.seconds}",
+            ]
+        )
 
     async def for_ever(self) -> None:
         while True:
@@ -107,13 +126,16 @@ async def tenants(folder: Path) -> AsyncIterator[tuple[Cluster, Quiet]]:
     async with AsyncExitStack() as stack:
         stage = await stack.enter_async_context(cluster(folder))
         await stage.tenant("b", **all_job_kinds())
-        kubelet = FakeKubelet(
-            stage.plane,
-            script=life,
-            pod_address=address,
-            ignored_schedulers=frozenset({NOBODY}),
-        )
-        await stack.enter_async_context(kubelet)
+        # One for each: on whose nodes the quiet one's pods are isn't what is tested.
+        for namespace in ("a", "b"):
+            kubelet = FakeKubelet(
+                stage.plane,
+                namespace=namespace,
+                script=life,
+                pod_address=address,
+                ignored_schedulers=frozenset({NOBODY}),
+            )
+            await stack.enter_async_context(kubelet)
         await stage.start_controller()
         yield stage, Quiet(stage, "b")
 

@@ -15,6 +15,7 @@ from typing import Self
 import aiohttp
 import msgspec
 
+from jobyard.client.backoff import wait_seconds
 from rig.api import LINE_BYTES_MAX, REQUEST_SECONDS
 from rig.plane import ControlPlane
 from rig.pod_life import Json, Pod
@@ -26,6 +27,11 @@ JSON = "application/json"
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 PLENTY = {"cpu": "10000", "memory": "100Ti", "pods": "100000", "nvidia.com/gpu": "10000"}
+
+
+# A server that others have brought to its limits; it says so, or that it took too long.
+BUSY = (429, 503, 504)
+BUSY_SECONDS = 0.5
 
 
 class RefusedError(Exception):
@@ -112,6 +118,9 @@ class Wire:
             if status < 300:
                 return answer
             if status == 409 and b"object has been modified" in answer:
+                continue
+            if status in BUSY:
+                await wait_seconds(BUSY_SECONDS)
                 continue
             if status in (404, 409) or (status == 403 and b"being terminated" in answer):
                 return None
