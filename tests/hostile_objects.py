@@ -68,11 +68,11 @@ async def is_no_text(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def packs(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await _answered(writer, _packed(), b"Content-Encoding: gzip\r\n")
+    await _answered(writer, packed(), b"Content-Encoding: gzip\r\n")
 
 
 @cache
-def _packed() -> bytes:
+def packed() -> bytes:
     """A quarter of a gigabyte of blanks, as a quarter of a megabyte."""
     packer = zlib.compressobj(wbits=31)
     return b"".join(packer.compress(b" " * 2**20) for _ in range(256)) + packer.flush()
