@@ -119,6 +119,13 @@ class Stage:
         await self.kubectl("apply", "-f", "-", stdin=text)
         return [job["metadata"]["name"] for job in jobs]
 
+    async def create(self, manifest: Json) -> None:
+        """A job that is too large for `kubectl apply`, which keeps a copy in an annotation."""
+        assert self._knows(manifest)
+        kind = self._kinds[manifest["metadata"]["name"]]
+        answer = await self.api.request("POST", self._path(kind), body=manifest)
+        assert answer.status == 201, answer.text
+
     def _knows(self, manifest: Json) -> bool:
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
         if kind is None or kind.name in ("PodGroup", "Queue"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from controller_stage import Json, Stage, Staging, condition
+from controller_stage import COLLECTED_SECONDS, Json, Stage, Staging, condition
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 
 API_VERSION = "batch.tensorstack.dev/v1beta1"
+# The caller of the tests sends all in one piece, and that is what is wanted here.
+LARGE = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 
 
 @pytest.fixture
@@ -69,3 +71,104 @@ def test_keys_that_somebody_deleted_are_there_again_when_the_job_goes_on(staging
         )
 
     staging.play(act)
+
+
+def test_a_job_made_again_waits_for_the_pods_of_the_one_before(staging: Staging) -> None:
+    """Who collects what the first one has left takes its time; nobody has to be told."""
+
+    async def act(stage: Stage) -> None:
+        owner = {"apiVersion": API_VERSION, "kind": "GenericJob", "name": "job", "uid": "before"}
+        old: Json = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "job-worker-0",
+                "ownerReferences": [{**owner, "controller": True}],
+            },
+            "spec": {"containers": [{"name": "main", "image": "i"}], "schedulerName": "nobody"},
+        }
+        await stage.make("Pod", old)
+        workers = {"type": "worker", "replicas": 2, "template": template("main")}
+        await stage.apply(job("GenericJob", replicaSpecs=[workers]))
+        await stage.until(
+            "its own pods are there",
+            lambda: set(stage.pods("job")) == {"job-worker-0", "job-worker-1"},
+            COLLECTED_SECONDS,
+        )
+        assert "NameTaken" not in stage.reasons("job")
+        said = [condition(status, "Initialized") for status in stage.statuses("job")]
+        assert "False" not in {each["status"] for each in said}
+
+    staging.play(act)
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        pytest.param(14, "etcdserver: request is too large", id="than etcd stores"),
+        pytest.param(30, "and an API server takes 3145728", id="than an API server reads"),
+    ],
+)
+def test_pods_that_grow_too_large_are_told_of(staging: Staging, texts: int, words: str) -> None:
+    """The job itself is small: its variables stand for longer words."""
+
+    async def act(stage: Stage) -> None:
+        type_ = "t" * 48
+        pod = template("main")
+        pod["spec"]["containers"][0]["args"] = ["$(type)" * 2700] * texts
+        workers = {"type": type_, "replicas": 3, "template": pod}
+        await stage.create(job("GenericJob", replicaSpecs=[workers]))
+        found = await stage.until_condition("job", "Initialized", "False", "InvalidTemplate")
+        assert words in found["message"]
+        await stage.until_told("job", "InvalidTemplate", words)
+        assert stage.pods("job") == {}
+        # It stays so, however often it is tried, until the job is changed.
+        told = [each for each in stage.statuses("job") if condition(each, "Initialized")]
+        assert [condition(each, "Initialized")["status"] for each in told[-2:]].count("True") <= 1
+
+    staging.play(act)
+
+
+@LARGE
+def test_a_refusal_that_quotes_a_megabyte_is_told_in_short_and_logged_without_it(
+    staging: Staging,
+) -> None:
+    async def act(stage: Stage) -> None:
+        secret = "s3cret-value "
+        pod = template("main")
+        pod["spec"]["containers"][0]["env"] = [{"name": f"A={secret * 60_000}", "value": "x"}]
+        workers = {"type": "worker", "replicas": 1, "template": pod}
+        await stage.create(job("GenericJob", replicaSpecs=[workers]))
+        found = await stage.until_condition("job", "Initialized", "False", "InvalidTemplate")
+        assert len(found["message"]) <= 1000
+        lines = [str(line) for line in stage.controller.lines if "422" in str(line)]
+        assert lines
+        assert "spec.containers[0].env" in lines[0]
+        assert not [line for line in stage.controller.lines if secret.strip() in str(line)]
+
+    staging.play(act)
+
+
+@LARGE
+def test_a_pod_that_is_long_as_json_stops_no_watch(staging: Staging) -> None:
+    """etcd has a byte for a "<", and an API server six: it is the longest line of a watch."""
+
+    async def act(stage: Stage) -> None:
+        environment = [{"name": "A", "value": "<" * 1_200_000}]
+        stranger: Json = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "long", "labels": {"app.kubernetes.io/managed-by": "jobyard"}},
+            "spec": {
+                "containers": [{"name": "main", "image": "i", "env": environment}],
+                "schedulerName": "nobody",
+            },
+        }
+        await stage.make("Pod", stranger)
+        workers = {"type": "worker", "replicas": 1, "template": template("main")}
+        await stage.apply(job("GenericJob", replicaSpecs=[workers]))
+        # What its watch tells after that pod is still heard.
+        await stage.until_running("job", 1)
+        assert not [line for line in stage.controller.lines if "longer than" in str(line)]
+
+    staging.play(act, ignored_schedulers=frozenset({"nobody"}))

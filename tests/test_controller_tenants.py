@@ -31,12 +31,14 @@ from tenant_stage import (
     path_of,
     program,
 )
+from waiting import until
 
 Json = dict[str, Any]
 SEED = int(os.environ.get("JOBYARD_SEED", "1"))
 API_VERSION = "batch.tensorstack.dev/v1beta1"
 # A busy machine takes its time; somebody who is starved waits for minutes, or for ever.
 QUIET_SECONDS = 120
+DONE_SECONDS = 600
 NOBODY = "nobody-schedules-this"
 
 
@@ -184,5 +186,98 @@ def test_no_tenant_stops_or_starves_the_controller(tmp_path: Path) -> None:
             assert taken[201] >= 40, taken
             assert stage.is_alive
             assert stage.process.process.pid == pid
+
+    asyncio.run(scene())
+
+
+def large_job(name: str, replicas: int) -> Json:
+    job = small_job(name)
+    job["spec"]["replicaSpecs"][0]["replicas"] = replicas
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["schedulerName"] = NOBODY
+    return job
+
+
+async def pod_count(stage: Cluster, namespace: str) -> int:
+    answer = await stage.api.request(
+        "GET", f"/api/v1/namespaces/{namespace}/pods", query={"limit": "1"}
+    )
+    listed = answer.body
+    return len(listed["items"]) + int(listed["metadata"].get("remainingItemCount", 0))
+
+
+def test_a_namespace_with_much_to_do_leaves_others_their_turns(tmp_path: Path) -> None:
+    """Told by order and not by time: the quiet one's job is over long before all of theirs began.
+
+    Theirs are two jobs of thousands of pods, and many small ones that were there first.
+    """
+
+    async def scene() -> None:
+        async with tenants(tmp_path) as (stage, quiet):
+            await stage.tenant("a", **all_job_kinds())
+            await quiet.one()
+            theirs = [
+                *(large_job(f"large-{n}", 1500) for n in range(2)),
+                *(large_job(f"small-{n}", 5) for n in range(150)),
+            ]
+            wanted = 2 * 1500 + 150 * 5
+            for job in theirs:
+                answer = await stage.api.request("POST", path_of(job, "a"), body=job)
+                assert answer.status == 201, answer.text
+            seconds = await quiet.one()
+            there = await pod_count(stage, "a")
+            print(f"after {seconds:.1f} s {there} of {wanted} pods are there")
+            assert there < wanted * 0.6
+
+            async def all_there() -> bool:
+                return await pod_count(stage, "a") == wanted
+
+            # Nor are theirs forgotten.
+            async with asyncio.timeout(DONE_SECONDS):
+                await until(all_there)
+
+    asyncio.run(scene())
+
+
+# As many as fit with this name, with all of TF_CONFIG in each; or in a run of everything the
+# largest job that there can be.
+WORKERS, NAME = (4717, "job") if os.environ.get("JOBYARD_ALL_ROWS") else (1030, "n" * 51)
+# Of a job of that kind the controller held all pods, requests and answers at once.
+TIGHT_BYTES = 160 * 2**20
+
+
+@pytest.mark.long
+def test_the_largest_tensorflow_job_takes_little_memory(tmp_path: Path) -> None:
+    """Made, and taken away again: each of its pods names all others."""
+    container = {"name": "tensorflow", "image": "i"}
+    pod = {"containers": [container], "schedulerName": NOBODY}
+    worker = {"type": "worker", "replicas": WORKERS, "template": {"spec": pod}}
+    job = {
+        "apiVersion": API_VERSION,
+        "kind": "TensorFlowTrainingJob",
+        "metadata": {"name": NAME},
+        "spec": {"replicaSpecs": [worker]},
+    }
+
+    async def scene() -> None:
+        async with cluster(tmp_path, memory_bytes=TIGHT_BYTES) as stage:
+            await stage.start_controller()
+            await stage.tenant("a", **all_job_kinds())
+            path = path_of(job, "a")
+            answer = await stage.api.request("POST", path, body=job)
+            assert answer.status == 201, answer.text
+
+            async def are_there(count: int) -> bool:
+                assert stage.is_alive, stage.process.lines[-3:]
+                return await pod_count(stage, "a") == count
+
+            async with asyncio.timeout(DONE_SECONDS):
+                await until(lambda: are_there(WORKERS))
+            made_mb = stage.peak_mb
+            pause = {"spec": {"runMode": {"pause": {"enabled": True}}}}
+            merge = "application/merge-patch+json"
+            await stage.api.request("PATCH", f"{path}/{NAME}", body=pause, content_type=merge)
+            async with asyncio.timeout(DONE_SECONDS):
+                await until(lambda: are_there(0))
+            print(f"{WORKERS} pods: {made_mb:.0f} MB to make them, {stage.peak_mb:.0f} MB in all")
 
     asyncio.run(scene())

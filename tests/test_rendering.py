@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 from manifests import EXAMPLES, ORIGINALS, ROOT, documents
 from rig.kubectl import Kubectl
 
-from jobyard.cli.printing import as_yaml
+from jobyard.cli.printing import as_yaml, print_objects
 from jobyard.manifest.checking import checked
 from jobyard.plan.lowering import described
 from jobyard.plan.rendering import children
@@ -67,3 +69,48 @@ def test_the_api_server_takes_every_child(path: Path, kubectl: Kubectl, crds: No
     listed = {"apiVersion": "v1", "kind": "List", "items": rendered(path)}
     taken = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(listed)).stdout
     assert len(taken.splitlines()) == len(listed["items"])
+
+
+HUGE = f"""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: TensorFlowTrainingJob
+metadata: {{name: {"n" * 51}}}
+spec:
+  replicaSpecs:
+  - type: worker
+    replicas: 1030
+    template: {{spec: {{containers: [{{name: tensorflow, image: i}}]}}}}
+"""
+# All of it at once would be some hundred megabytes; a command that does nothing takes a fifth.
+MEMORY_KB = 120_000
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_the_children_of_a_large_job_come_one_after_the_other(output: str, tmp_path: Path) -> None:
+    manifest = tmp_path / "huge.yaml"
+    manifest.write_text(HUGE)
+    jobyard = Path(sys.executable).parent / "jobyard"
+    limited = f'ulimit -d {MEMORY_KB} && exec "$0" "$@"'
+    with (tmp_path / "children").open("wb") as out:
+        subprocess.run(
+            ["sh", "-c", limited, str(jobyard), "render", "-o", output, str(manifest)],
+            stdout=out,
+            check=True,
+        )
+    text = (tmp_path / "children").read_text()
+    assert len(text) > 100_000_000
+    assert text.count("TF_CONFIG") == 1030
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_objects_one_by_one_are_written_as_all_at_once(
+    count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = 'two\nlines and a "quote"'
+    objects = [{"kind": "A", "n": n, "text": text, "b": []} for n in range(count)]
+    print_objects(iter(objects), "json")
+    whole: Any = {"apiVersion": "v1", "kind": "List", "items": objects}
+    wanted = json.dumps(whole if count != 1 else objects[0], indent=2)
+    assert capsys.readouterr().out == f"{wanted}\n"
+    print_objects(iter(objects), "yaml")
+    assert capsys.readouterr().out == "---\n".join(map(as_yaml, objects))
