@@ -184,6 +184,8 @@ def test_no_supporting_object_is_left_behind() -> None:
     assert len(world.children) == 3
     world.end("job-launcher", 0)
     world.settle()
+    world.reap("job-worker-0", "job-worker-1")
+    world.settle()
     assert world.children == {}
 
 

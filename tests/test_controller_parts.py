@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jobyard.client.request import PODS, Answer, Request, create
 from jobyard.client.sender import Sender
-from jobyard.controller import reconciling
+from jobyard.controller import lookups
 from jobyard.controller.creating import FIRST_BATCH
 from jobyard.controller.fairness import Slots
 from jobyard.controller.performing import PARALLEL_MAX, SLOTS, Performer, as_it_is
@@ -565,4 +565,4 @@ def test_only_a_node_of_which_nothing_is_heard_is_lost(
 ) -> None:
     """On one that says it isn't ready containers may well run: no pod there is removed by force."""
     answer = Answer(status, json.dumps({"status": body}).encode())
-    assert reconciling._is_lost(answer) is is_lost
+    assert lookups.is_lost(answer) is is_lost

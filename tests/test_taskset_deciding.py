@@ -21,7 +21,7 @@ from jobyard.api.taskset_status import (
     TaskSetStatus,
 )
 from jobyard.plan.decision import Child, Observed, Obstacle, Plan
-from jobyard.plan.standing import SKEW_SECONDS
+from jobyard.plan.ends import SKEW_SECONDS
 from jobyard.plan.taskset.deciding import decide_taskset
 
 GOES_ON = (TaskSetState.RUNNING, TaskSetPhase.RUNNING)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobyard.api.changes import held_fields
 from simulation import statuses, taskset_statuses
 from simulation.controller import Controller
 from simulation.facts import KIND_OF, Job
@@ -104,6 +105,8 @@ class Invariants:
                 taskset_statuses.check_preempted(job, new)
         else:
             statuses.check(job, old, new, self.kubelet.lives, self._now())
+            if not self.has_rivals:
+                statuses.check_paused(job, old, new)
 
     # Pods.
 
@@ -150,6 +153,9 @@ class Invariants:
         for other in job.lives:
             if other.replica == life.replica and not other.is_gone and not other.is_over:
                 raise ViolationError("two live pods", f"{other} is there beside {life}")
+        record = by.current.record if by.current else None
+        if record is not None and not job.is_taskset:
+            life.spec = held_fields(record.job.spec)
         if self.has_rivals or job.is_gone:
             return
         for other in job.lives:
@@ -159,7 +165,6 @@ class Invariants:
             raise ViolationError("pod after the end", f"{name} is made for {job}, which is over")
         if job.status.get("phase") == "Paused":
             raise ViolationError("pod while paused", f"{name} is made for {job}, which is paused")
-        record = by.current.record if by.current else None
         if record is not None and record.is_deleting:
             raise ViolationError("pod while deleting", f"{name} is made for {job}, which goes")
         self._check_attempt(job, life)

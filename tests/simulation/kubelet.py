@@ -55,8 +55,8 @@ class Life:
         self.attempt = int(notes.get(ATTEMPT, 0))
         self.job_attempt = int(notes.get(JOB_ATTEMPT, 0))
         words = notes.get(REVISION, "").split(".")
-        # The spec that it was made from, as far as it tells.
-        self.spec = next((word for word in words if word.startswith("spec")), "")
+        # What is fixed of the spec that it was made from.
+        self.spec: JSON = {}
         # The attempt of the whole, for a TaskSet: <taskset>-<role>-<whole>-<attempt>-<index>.
         self.whole = int(meta["name"].split("-")[-3]) if TASKSET_UID in notes else 0
         self.is_debug = "debug" in words
@@ -415,7 +415,11 @@ def status_of(life: Life) -> JSON:
     if life.node:
         out["podIP"], out["hostIP"] = "10.0.0.1", "10.1.0.1"
     if life.init_code is not None:
-        ended = {"exitCode": life.init_code, "reason": "Error"}
+        ended = {
+            "exitCode": life.init_code,
+            "reason": "Error",
+            "finishedAt": text_of(life.ended_at + life.ahead),
+        }
         out["initContainerStatuses"] = [{"name": "init", "state": {"terminated": ended}}]
     elif life.started or life.waits_for:
         out["containerStatuses"] = [_container(life, name) for name in life.names]

@@ -119,6 +119,13 @@ def _check_phases(job: Job, old: JSON, new: JSON) -> None:
         raise ViolationError("pause count", f"{job}: {was} → {now}, count rises by {paused}")
 
 
+def check_paused(job: Job, old: JSON, new: JSON) -> None:
+    """Once it is said to be paused its spec may change: whatever runs was told to go by then."""
+    alive = [x for x in job.lives if x.asked_at is None and not x.is_gone and not x.is_over]
+    if new["phase"] == "Paused" and old.get("phase") != "Paused" and alive:
+        raise ViolationError("paused too early", f"{job}: {alive}")
+
+
 def _rows(status: JSON) -> Iterator[tuple[str, int, JSON]]:
     for task in status.get("tasks", ()):
         for rank, row in enumerate(task.get("status", ())):

@@ -96,6 +96,11 @@ class Users:
                 "delay": 0,
             }
             return "another retryPolicy"
+        if job.is_paused and dice.random() < 0.4 and (what := self._changed_template(spec)):
+            # What a pause is for: something is mended, and the job goes on, at once or later.
+            if dice.random() < 0.5:
+                spec["runMode"]["pause"]["enabled"] = False
+            return what
         chance = dice.random()
         if chance < 0.6:
             mode = spec.setdefault("runMode", {})
@@ -108,14 +113,21 @@ class Users:
             count = dice.randint(elastic["minReplicas"], elastic["maxReplicas"])
             elastic["expectedReplicas"] = count
             return f"scaled to {count}"
-        if chance < 0.85 and "replicaSpecs" in spec:
-            # Only taken while no pod depends on it.
-            replica = pick(dice, spec["replicaSpecs"])
-            replica["replicas"] = dice.randint(1, 3)
-            for container in replica["template"]["spec"]["containers"]:
-                container["image"] = "other"
-            return "another template"
+        if chance < 0.85 and (what := self._changed_template(spec)):
+            return what
         return self._changed_policy(job, spec)
+
+    def _changed_template(self, spec: JSON) -> str:
+        """Only taken while no pod depends on it."""
+        dice = self._dice
+        replicas = spec.get("replicaSpecs") or [spec[name] for name in ("worker",) if name in spec]
+        if not replicas:
+            return ""
+        replica = pick(dice, replicas)
+        replica["replicas"] = dice.randint(1, 3)
+        for container in replica["template"]["spec"]["containers"]:
+            container["image"] = dice.choice(("other", "another"))
+        return "another template"
 
     def _changed_policy(self, job: Job, spec: JSON) -> str:
         dice = self._dice

@@ -18,7 +18,10 @@ Change = Edit | tuple[Edit, ...]
 NAME = "metadata.name"
 DNS_1035 = "must start with a letter and hold only lower-case letters, digits and '-'"
 DNS_LABEL = "must hold only lower-case letters, digits and '-'"
-HELD = "can be changed only while the job is paused (spec.runMode.pause.enabled: true)"
+HELD = (
+    "can be changed only while the job is paused: set spec.runMode.pause.enabled to true"
+    " and wait until status.phase is Paused"
+)
 NEVER = "can't be changed once the job exists; make a new job"
 SAME_TYPES = "the types of a job, and their order, can't be changed once it exists"
 ELASTIC = {"enabled": True, "minReplicas": 1, "maxReplicas": 4, "expectedReplicas": 2}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from ipaddress import (
+    IPV6LENGTH,
     IPv4Address,
     IPv4Network,
     IPv6Address,
@@ -20,13 +21,13 @@ from ipaddress import (
 )
 from typing import Final
 
+from jobyard.numerals import whole_number
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 _DOTTED: Final = re.compile(r"[0-9]{1,8}(?:\.[0-9]{1,8}){3}")
 _MAPPED_BITS: Final = 96
-# As many as Go reads of a number.
-_DIGITS_MAX: Final = 8
 
 
 def is_exempt(no_proxy: str, host: str, port: str) -> bool:
@@ -108,11 +109,10 @@ def _sloppy_address(text: str) -> Address | None:
 
 def _network(text: str, read: Callable[[str], Address | None]) -> Network | None:
     written, slash, digits = text.partition("/")
-    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX
+    bits = whole_number(digits, IPV6LENGTH)
     address = read(written)
-    if not slash or not is_number or address is None:
+    if not slash or bits is None or address is None:
         return None
-    bits = int(digits)
     if ":" in written and isinstance(address, IPv4Address) and bits >= _MAPPED_BITS:
         # ::ffff:10.0.0.0/104 is 10.0.0.0/8.
         bits -= _MAPPED_BITS

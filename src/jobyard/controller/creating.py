@@ -156,7 +156,7 @@ class Creating:
             # Gone in the meantime, most likely: the next pass finds out.
             return False
         meta = meta_of(outcome.body)
-        if owner_of(meta).uid != str(wish.owner["uid"]):
+        if not _is_ours(meta, wish.owner):
             self._note.obstacles[wish.key] = self._holder(wish, meta)
             return False
         if meta.deletion_timestamp is None:
@@ -226,6 +226,10 @@ class Creates(Sequence[Request]):
         if size > BODY_BYTES_MAX:
             raise UnsendableError
         return request
+
+
+def _is_ours(meta: Meta, owner: JSON) -> bool:
+    return owner_of(meta).uid == str(owner["uid"])
 
 
 def _is_of_earlier(meta: Meta, owner: JSON) -> bool:

@@ -17,15 +17,11 @@ from jobyard.api.beamjob import BeamJobStatus
 from jobyard.api.status import JobStatus, Phase
 from jobyard.client.request import (
     EVENTS,
-    NODES,
-    PODS,
-    SECRETS,
     Answer,
     Propagation,
     Request,
     create,
     delete,
-    get,
     merge_patch,
     resource_named,
     resource_of,
@@ -33,18 +29,15 @@ from jobyard.client.request import (
 from jobyard.controller.asking import Ask
 from jobyard.controller.counting import restarts_between
 from jobyard.controller.creating import Creating
-from jobyard.controller.notes import Note, Notes
+from jobyard.controller.lookups import Lookups
+from jobyard.controller.notes import Notes
 from jobyard.controller.objects import Keyed, MakeKeys, event_object, status_patch
 from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.troubles import Troubles
-from jobyard.controller.warnings import last_warning, warnings_about
 from jobyard.controller.world import JOB_KINDS, World
-from jobyard.plan.beam.job_page import page_url, question
 from jobyard.plan.deciding import decide
 from jobyard.plan.decision import Delete, Event, Observed, Plan
-from jobyard.plan.ssh import keys_name
-from jobyard.plan.starting import ASK_AGAIN_SECONDS
 from jobyard.plan.taskset.deciding import decide_taskset
 from jobyard.plan.telling import CREATED_PODS
 
@@ -96,10 +89,10 @@ class Reconciler:
         self._world = world
         self._notes = notes
         self._perform = perform
-        self._ask = ask
         self._now = now
         self._make_keys = make_keys
         self._types = {kind.name: status_type(kind) for kind in JOB_KINDS}
+        self._lookups = Lookups(world, notes, perform, ask)
         self._troubles = Troubles(notes, self._write_status, perform)
 
     async def reconcile(self, key: JobKey) -> Passed:
@@ -125,7 +118,7 @@ class Reconciler:
 
     async def _pass(self, record: JobRecord) -> Passed:
         note = self._notes.of(record)
-        is_known = await self._find_secrets(record, note)
+        is_known = await self._lookups.find_secrets(record, note)
         creating = Creating(record, note, self._world, self._perform)
         has_failed = False
         for _ in range(_ROUNDS_MAX):
@@ -178,11 +171,11 @@ class Reconciler:
             await self._tell(record, events, now)
         again_at = plan.look_again_at
         if plan.asks_for_job_url:
-            self._ask_for_page(record)
-        if await self._ask_nodes(record, plan.nodes_to_ask):
+            self._lookups.ask_for_page(record)
+        if await self._lookups.ask_nodes(record, plan.nodes_to_ask):
             # What is lost now may be back later, so the answer is acted upon at once.
             again_at = now
-        if await self._ask_about(record, plan.pods_to_ask, now):
+        if await self._lookups.ask_about(record, plan.pods_to_ask, now):
             # What they say goes into the status.
             again_at = now
         if plan.ends_job:
@@ -255,56 +248,9 @@ class Reconciler:
         requests = [create(EVENTS, record.namespace, each) for each in objects]
         await self._perform(record.key, requests, as_it_is)
 
-    async def _ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> bool:
-        """Whether any is lost. An answer is for the next pass only."""
-
-        def take(n: int, outcome: Outcome) -> str:
-            return nodes[n] if outcome is not None and _is_lost(outcome) else ""
-
-        asked = [get(NODES, "", node) for node in nodes]
-        lost = [*filter(None, await self._perform(record.key, asked, take) if asked else ())]
-        self._notes.of(record).lost_nodes = frozenset(lost)
-        return bool(lost)
-
-    def _ask_for_page(self, record: JobRecord) -> None:
-        """The answer comes some time later, into the notes, and wakes the job if it is news."""
-        note, description = self._notes.of(record), self._notes.lowered(record).description
-        asked = question(description)
-        path = PODS.item(record.namespace, f"{asked.pod}:{asked.port}", f"proxy/{asked.path}")
-
-        def answered(body: bytes | None) -> None:
-            before, note.job_url = note.job_url, page_url(description, body)
-            if note.job_url != before:
-                self._world.wake(record.key)
-
-        self._ask(record.key, Request(method="GET", path=path), answered)
-
     async def _sent(self, record: JobRecord, request: Request) -> Outcome:
         (outcome,) = await self._perform(record.key, [request], as_it_is)
         return outcome
-
-    async def _ask_about(self, record: JobRecord, uids: Sequence[str], now: float) -> bool:
-        """Whether the events of pods that don't start have something new to say."""
-        note = self._notes.of(record)
-        for known in (note.asked_about, note.pod_warnings):
-            for gone in known.keys() - set(uids):
-                del known[gone]
-        due = [uid for uid in uids if now - note.asked_about.get(uid, 0) >= ASK_AGAIN_SECONDS]
-        if not due:
-            return False
-
-        def take(n: int, outcome: Outcome) -> bool:
-            if outcome is None or not outcome.is_ok:
-                return False
-            note.asked_about[due[n]] = now
-            told = last_warning(outcome.body)
-            before = note.pod_warnings.get(due[n])
-            if told is not None:
-                note.pod_warnings[due[n]] = told
-            return told is not None and told != before
-
-        requests = [warnings_about(record.namespace, uid) for uid in due]
-        return any(await self._perform(record.key, requests, take))
 
     async def _end(self, record: JobRecord) -> bool:
         request = delete(
@@ -316,27 +262,6 @@ class Reconciler:
         )
         outcome = await self._sent(record, request)
         return outcome is not None and (outcome.is_ok or outcome.status in (404, 409))
-
-    async def _find_secrets(self, record: JobRecord, note: Note) -> bool:
-        """Secrets are read by name, not watched. Whether it is known now.
-
-        Asked for while the job has no pods: those that are made then need them.
-        """
-        description = self._notes.lowered(record).description
-        has_pods = bool(self._world.pods.of_job(record.uid))
-        if not description.ssh_files or (note.has_asked_for_secrets and has_pods):
-            return True
-        name = keys_name(description.identity)
-        outcome = await self._sent(record, get(SECRETS, record.namespace, name))
-        if outcome is None or (not outcome.is_ok and outcome.status != 404):
-            return False
-        note.has_asked_for_secrets = True
-        note.secrets.pop(name, None)
-        if outcome.is_ok:
-            found = self._world.decode_child["Secret"](outcome.body)
-            if found.job_uid == record.uid:
-                note.secrets[name] = found.child
-        return True
 
 
 def _started_after(record: JobRecord, plan: Plan, now: float) -> float | None:
@@ -357,29 +282,3 @@ def _delete_request(record: JobRecord, each: Delete) -> Request:
         grace_seconds=each.grace_seconds,
         propagation=Propagation(each.propagation) if each.propagation else None,
     )
-
-
-class _Condition(msgspec.Struct, frozen=True):
-    type: str
-    status: str
-
-
-class _NodeStatus(msgspec.Struct, frozen=True):
-    conditions: tuple[_Condition, ...] = ()
-
-
-class _Node(msgspec.Struct, frozen=True):
-    status: _NodeStatus = _NodeStatus()
-
-
-def _is_lost(outcome: Answer) -> bool:
-    """A node that is gone, or of which nothing is heard.
-
-    One that says it isn't ready is heard of: its containers may well run.
-    """
-    if outcome.status == 404:
-        return True
-    if not outcome.is_ok:
-        return False
-    node = msgspec.json.decode(outcome.body, type=_Node)
-    return any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)

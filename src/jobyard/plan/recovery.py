@@ -16,9 +16,10 @@ import msgspec
 
 from jobyard.api.replicas import RestartPolicy
 from jobyard.api.status import JobStatus, Recovery, ReplicaPhase
+from jobyard.plan.ends import SKEW_SECONDS
 from jobyard.plan.moments import seconds_of, text_of
 from jobyard.plan.restarts import delayed, is_open, may_restart, started_again, wants_restart
-from jobyard.plan.standing import ENDS, SKEW_SECONDS, Standing, State
+from jobyard.plan.standing import ENDS, Standing, State
 
 # How long an exit code that would end the job waits for news of others that failed before it: a
 # kubelet tells of an end within a second or two, each in its own time.

@@ -15,8 +15,9 @@ import msgspec
 
 from jobyard.api.replicas import RestartPolicy
 from jobyard.plan.description import Restart
+from jobyard.plan.ends import End
 from jobyard.plan.moments import seconds_of, text_of
-from jobyard.plan.standing import End, Standing, State
+from jobyard.plan.standing import Standing, State
 
 # Exit codes that ExitCode takes for the environment's fault: SIGINT, SIGKILL, SIGUSR1, SIGTERM.
 RETRYABLE_EXIT_CODES = frozenset({130, 137, 138, 143})

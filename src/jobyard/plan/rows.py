@@ -22,10 +22,11 @@ from jobyard.api.status import (
     TaskStatus,
 )
 from jobyard.plan.description import Role
+from jobyard.plan.ends import End
 from jobyard.plan.last_words import shortened
 from jobyard.plan.moments import text_of
 from jobyard.plan.pod_facts import Container, PodPhase
-from jobyard.plan.standing import End, Standing, State
+from jobyard.plan.standing import Standing, State
 
 # What all rows together may take as JSON; the rest of a status is small beside them.
 ROWS_BYTES_MAX = 1_000_000

@@ -16,13 +16,13 @@ from jobyard.api.status import ContainerState, Failure, ReplicaPhase
 from jobyard.api.taskset import Role as RoleSpec
 from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetState
 from jobyard.plan.description import Role
+from jobyard.plan.ends import end_of
 from jobyard.plan.pod_facts import Container, Pod
 from jobyard.plan.standing import (
     NOTHING,
     Memory,
     Standing,
     State,
-    end_of,
     pods_by_replica,
     standing_of,
 )
