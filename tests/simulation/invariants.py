@@ -107,6 +107,8 @@ class Invariants:
             statuses.check(job, old, new, self.kubelet.lives, self._now())
             if not self.has_rivals:
                 statuses.check_paused(job, old, new)
+                statuses.check_dropped(job, old, new)
+                statuses.check_losses(job, old, new, self.kubelet.lives)
 
     # Pods.
 

@@ -75,10 +75,11 @@ def _check_rows(job: Job, new: JSON) -> None:
 
 
 def _check_kept(job: Job, new: JSON, wanted: Mapping[str, int]) -> None:
-    """Rows beyond those wanted are of replicas that go, and stay no longer than their pods."""
+    """Rows beyond those wanted are of replicas that go or had ended; they stay as their pods do."""
     for task in new.get("tasks", ()):
         beyond = task.get("status", ())[wanted[task["type"]] :]
-        if any(row["phase"] != "Deleted" for row in beyond) or (beyond and not beyond[-1]["uid"]):
+        is_wrong = any(row["phase"] not in ("Deleted", *_OVER) for row in beyond)
+        if is_wrong or (beyond and not beyond[-1]["uid"]):
             raise ViolationError("surplus", f"{job}: {beyond}")
 
 
@@ -124,6 +125,30 @@ def check_paused(job: Job, old: JSON, new: JSON) -> None:
     alive = [x for x in job.lives if x.asked_at is None and not x.is_gone and not x.is_over]
     if new["phase"] == "Paused" and old.get("phase") != "Paused" and alive:
         raise ViolationError("paused too early", f"{job}: {alive}")
+
+
+def check_losses(job: Job, old: JSON, new: JSON, lives: Mapping[str, Life]) -> None:
+    """One of several that work together is gone: the status says so, and explains by it."""
+    is_told = old.get("recovery") or new.get("attempt", 0) > old.get("attempt", 0)
+    if not job.description.is_collective or is_told or new["phase"] in (*_OVER, "Paused"):
+        return
+    after = {(role, rank): row for role, rank, row in _rows(new)}
+    for role, rank, row in _rows(old):
+        life, now = lives.get(row.get("uid", "")), after.get((role, rank))
+        if life is None or now is None or life.cause is not Cause.TAKEN or job.excuses(life):
+            continue
+        is_let_go = now.get("uid") != life.uid or now["phase"] == "Deleted"
+        if row["phase"] not in (*_OVER, "Deleted") and is_let_go:
+            raise ViolationError("loss untold", f"{job}: {life}")
+
+
+def check_dropped(job: Job, old: JSON, new: JSON) -> None:
+    """A row stays as long as its pod is there: it knows that the pod goes, and how it ended."""
+    kept = {(role, rank) for role, rank, _ in _rows(new)}
+    there = {life.uid for life in job.lives if not life.is_gone}
+    dropped = [row for role, rank, row in _rows(old) if (role, rank) not in kept]
+    if new["phase"] not in _OVER and any(row.get("uid") in there for row in dropped):
+        raise ViolationError("row dropped", f"{job}: {dropped}")
 
 
 def _rows(status: JSON) -> Iterator[tuple[str, int, JSON]]:

@@ -109,13 +109,24 @@ class Users:
             switch["enabled"] = not switch.get("enabled", False)
             return f"{which} {switch['enabled']}"
         if chance < 0.75 and spec.get("elastic", {}).get("enabled"):
-            elastic = spec["elastic"]
-            count = dice.randint(elastic["minReplicas"], elastic["maxReplicas"])
-            elastic["expectedReplicas"] = count
-            return f"scaled to {count}"
+            return self._scaled(spec["elastic"])
         if chance < 0.85 and (what := self._changed_template(spec)):
             return what
         return self._changed_policy(job, spec)
+
+    def scale(self) -> str:
+        """What somebody does who does nothing else."""
+        jobs = [job for job in self.jobs if job.obj["spec"].get("elastic", {}).get("enabled")]
+        if not jobs:
+            return ""
+        job = pick(self._dice, jobs)
+        spec = copy.deepcopy(job.obj["spec"])
+        return self.store(job, spec, self._scaled(spec["elastic"]))
+
+    def _scaled(self, elastic: JSON) -> str:
+        count = self._dice.randint(elastic["minReplicas"], elastic["maxReplicas"])
+        elastic["expectedReplicas"] = count
+        return f"scaled to {count}"
 
     def _changed_template(self, spec: JSON) -> str:
         """Only taken while no pod depends on it."""
