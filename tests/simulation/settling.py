@@ -246,23 +246,30 @@ def _check_leftovers(simulation: Simulation) -> None:
 def _check_rest(simulation: Simulation, controller: Controller) -> None:
     """One more pass over everything asks, and writes nothing.
 
-    Nobody hears of a Secret that somebody deleted: a first pass finds it out, and makes it anew.
+    Nobody hears of a Secret that somebody deleted: a first pass finds it out, and makes it anew,
+    or says that another job has the name by now.
     """
     for is_first in (True, False):
-        _pass_at_rest(simulation, controller, makes_secrets=is_first)
+        _pass_at_rest(simulation, controller, finds_secrets_gone=is_first)
 
 
-def _pass_at_rest(simulation: Simulation, controller: Controller, *, makes_secrets: bool) -> None:
+def _pass_at_rest(
+    simulation: Simulation, controller: Controller, *, finds_secrets_gone: bool
+) -> None:
     for job in simulation.invariants.jobs.values():
         if job.is_gone:
             continue
         key = JobKey(job.kind.name, *job.key)
         controller.due[key] = simulation.now
         each = controller.begin(key)
+        is_taken = False
         while controller.busy.get(key) is each:
             for asked in finish(simulation, controller, each):
                 # What can't be made for a name that is taken is tried again now and then.
                 is_try = asked.startswith("POST") and asked.endswith((": 409", ": 422"))
-                is_try = is_try or (makes_secrets and asked.endswith("/secrets: 201"))
+                if finds_secrets_gone:
+                    is_taken = is_taken or asked.endswith("/secrets: 409")
+                    is_told = is_taken and asked.endswith(("/status: 200", "/events: 201"))
+                    is_try = is_try or asked.endswith("/secrets: 201") or is_told
                 if not asked.startswith("GET") and "dry run" not in asked and not is_try:
                     raise ViolationError("not at rest", f"{job}: {asked}")
