@@ -10,6 +10,7 @@ import pytest
 from job_manifests import elastic_pytorch, generic, mpi, pytorch
 from job_world import START, World
 
+from jobyard.plan.decision import NAME_TAKEN, Obstacle
 from jobyard.plan.moments import text_of
 from jobyard.plan.pod_facts import Pod, PodObject, facts_of
 
@@ -131,6 +132,21 @@ def test_a_restart_is_due_by_the_controllers_clock(ahead: int) -> None:
     assert not [d for d in plan.deletes if d.kind == "Pod"]
     world.wait(2)
     assert [d.name for d in world.step().deletes] == ["job-worker-1"]
+
+
+def test_a_start_that_is_hindered_is_not_delayed_again_by_a_clock_that_is_ahead() -> None:
+    world = World(pytorch({"worker": 2})).started()
+    world.now += 3600
+    world.end("job-worker-1", 1)
+    world.now -= 3600
+    world.settle()
+    world.wait(2)
+    world.refused["Pod", "job-worker-1"] = Obstacle(NAME_TAKEN, "Pod x belongs to someone else.")
+    world.settle()
+    world.reap()
+    world.settle()
+    assert [pod["metadata"]["name"] for pod in world.decide().pods] == ["job-worker-1"]
+    assert world.rows["job-worker-1"].restart_time is None
 
 
 def test_a_delay_does_not_outlive_a_pause() -> None:

@@ -109,6 +109,8 @@ class Creating:
             said = f"it would have {wish.bytes} bytes, and an API server takes {BODY_BYTES_MAX}"
             self._note.obstacles[wish.key] = Obstacle(INVALID_TEMPLATE, said)
             return Fate.FAILED
+        if wish is not None and wish.key[0] == "Pod" and not creates.dry_run:
+            self._remember(wish.key[1], outcome)
         if outcome is None or wish is None:
             # Not known: tried again, and told by metrics and logs.
             return Fate.FAILED
@@ -125,6 +127,12 @@ class Creating:
             self.made += 1
             self._absorb(wish.key, outcome)
         return Fate.MADE
+
+    def _remember(self, name: str, outcome: Outcome) -> None:
+        """Whether a pod is there is for a watch to tell, which may be behind: then it is asked."""
+        is_unknown = outcome is None or outcome.status >= _SERVER_ERROR
+        if is_unknown or (outcome is not None and outcome.status == _CONFLICT):
+            self._note.unanswered.add(name)
 
     def _refused(self, key: ChildKey, outcome: Answer) -> None:
         said = outcome.problem.message[:MESSAGE_LENGTH_MAX]
@@ -155,6 +163,7 @@ class Creating:
         if outcome is None or not outcome.is_ok:
             # Gone in the meantime, most likely: the next pass finds out.
             return False
+        self._note.unanswered.discard(wish.key[1])
         meta = meta_of(outcome.body)
         if not _is_ours(meta, wish.owner):
             self._note.obstacles[wish.key] = self._holder(wish, meta)
@@ -187,6 +196,7 @@ class Creating:
         self._note.obstacles.pop(key, None)
         kind, name = key
         if kind == "Pod":
+            self._note.unanswered.discard(name)
             self._world.pods.absorb(self._world.decode_pod(answer.body))
         elif kind == "Secret":
             meta = meta_of(answer.body)

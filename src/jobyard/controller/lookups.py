@@ -1,7 +1,8 @@
 """What a pass needs to know that isn't watched: it is looked up when a decision asks for it.
 
-Secrets, nodes and the events of pods are asked of the API server, a BeamJob's page of its own
-cluster. What is learned goes into the job's note, for the next decision.
+Secrets, nodes, the events of pods, and pods that may have been made although no answer came, are
+asked of the API server, a BeamJob's page of its own cluster. What is learned goes into the job's
+note, for the next decision.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from jobyard.plan.beam.job_page import page_url, question
 from jobyard.plan.ssh import keys_name
 from jobyard.plan.starting import ASK_AGAIN_SECONDS
 
+_NOT_FOUND = 404
+
 
 class Lookups:
     """Looks things up for passes."""
@@ -30,6 +33,25 @@ class Lookups:
         self._notes = notes
         self._perform = perform
         self._ask = ask
+
+    async def find_unanswered(self, record: JobRecord, note: Note) -> bool:
+        """Pods that may have been made, although nobody said so. Whether it is known now.
+
+        Nothing can be said of a job, such as that it is paused, while one may be there unseen.
+        """
+        note.unanswered -= {pod.name for pod in self._world.pods.of_job(record.uid)}
+        names = sorted(note.unanswered)
+
+        def take(n: int, outcome: Outcome) -> bool:
+            is_known = outcome is not None and (outcome.is_ok or outcome.status == _NOT_FOUND)
+            if outcome is not None and outcome.is_ok:
+                self._world.pods.absorb(self._world.decode_pod(outcome.body))
+            if is_known:
+                note.unanswered.discard(names[n])
+            return is_known
+
+        asked = [get(PODS, record.namespace, name) for name in names]
+        return all(await self._perform(record.key, asked, take)) if asked else True
 
     async def ask_nodes(self, record: JobRecord, nodes: Sequence[str]) -> bool:
         """Whether any is lost. An answer is for the next pass only."""
@@ -90,7 +112,7 @@ class Lookups:
         name = keys_name(description.identity)
         asked = get(SECRETS, record.namespace, name)
         (outcome,) = await self._perform(record.key, [asked], as_it_is)
-        if outcome is None or (not outcome.is_ok and outcome.status != 404):
+        if outcome is None or (not outcome.is_ok and outcome.status != _NOT_FOUND):
             return False
         note.has_asked_for_secrets = True
         note.secrets.pop(name, None)
@@ -119,7 +141,7 @@ def is_lost(outcome: Answer) -> bool:
 
     One that says it isn't ready is heard of: its containers may well run.
     """
-    if outcome.status == 404:
+    if outcome.status == _NOT_FOUND:
         return True
     if not outcome.is_ok:
         return False

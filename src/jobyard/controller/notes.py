@@ -46,6 +46,8 @@ class Note:
         self.has_asked_for_secrets = False
         # The version that a status was written on without an answer: it may be another one by now.
         self.unsure_of = ""
+        # Pods, by name, that may have been made although nobody said so.
+        self.unanswered: set[str] = set()
         self.lost_nodes: frozenset[str] = frozenset()
         # Of pods that don't start: what their events said, and when they were asked for.
         self.pod_warnings: dict[str, PodWarning] = {}

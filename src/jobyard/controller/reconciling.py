@@ -118,6 +118,8 @@ class Reconciler:
 
     async def _pass(self, record: JobRecord) -> Passed:
         note = self._notes.of(record)
+        if not await self._lookups.find_unanswered(record, note):
+            return Passed(next=Next.RETRY)
         is_known = await self._lookups.find_secrets(record, note)
         creating = Creating(record, note, self._world, self._perform)
         has_failed = False

@@ -121,11 +121,13 @@ def _decided_moment(standing: Standing, now: float) -> float | None:
     latest = now + delay_seconds(memory.failures_in_a_row)
     if memory.restart_at is not None:
         return min(memory.restart_at, latest)
-    # A status without it is from an earlier release, or too full for it.
+    # It is over, or the status is from an earlier release, or too full for it.
     failure = memory.failure
-    if failure is None or failure.time is None or not memory.failures_in_a_row:
+    failed_at = seconds_of(failure.time) if failure is not None and failure.time else None
+    if failed_at is None or failed_at > now or not memory.failures_in_a_row:
+        # By a clock that is ahead it would never be over.
         return None
-    return min(seconds_of(failure.time) + delay_seconds(memory.failures_in_a_row), latest)
+    return failed_at + delay_seconds(memory.failures_in_a_row)
 
 
 def _in_a_row(standing: Standing, end: End) -> int:
