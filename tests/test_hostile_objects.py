@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,6 +29,7 @@ from jobyard.client.unreadable import Unreadable
 from jobyard.controller.records import job_decoder, pod_of
 from jobyard.plan.pod_facts import PodPhase
 
+SOURCE = Path(__file__).parent.parent / "src" / "jobyard"
 Json = dict[str, Any]
 MANAGED = {"app.kubernetes.io/managed-by": "jobyard"}
 PREFIX = "batch.tensorstack.dev"
@@ -55,6 +58,19 @@ def test_what_is_too_deep_becomes_null(text: bytes, levels: int, kept: bytes) ->
 def test_an_object_of_any_depth_can_be_read(depth: int) -> None:
     text = b'{"a":' * depth + b"1" + b"}" * depth
     assert msgspec.json.decode(without_depth(b'{"x":[%b],"y":2}' % text))["y"] == 2
+
+
+def test_answers_are_read_in_the_one_way_that_stands_any_depth() -> None:
+    """An object among thousands in a list is somebody else's, and so may be its depth."""
+    bare = re.compile(r"(?:json|_?decoder|\))\.decode\((?:answer|outcome)\.body")
+    found = [
+        f"{path.relative_to(SOURCE)}: {line.strip()}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if bare.search(line) and path.name != "discovery.py"
+    ]
+    assert not found, f"use decoded_json: {found}"
+    assert bare.search("found = msgspec.json.decode(answer.body, type=_List)")
 
 
 # The watch

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import NODES, PODS, SECRETS, Answer, Request, get
 from jobyard.controller.asking import Ask
 from jobyard.controller.notes import Note, Notes
@@ -145,5 +146,5 @@ def is_lost(outcome: Answer) -> bool:
         return True
     if not outcome.is_ok:
         return False
-    node = msgspec.json.decode(outcome.body, type=_Node)
+    node = decoded_json(outcome.body, type=_Node)
     return any(c.type == "Ready" and c.status == "Unknown" for c in node.status.conditions)

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import EVENTS, Request, listing
 from jobyard.plan.decision import PodWarning
 
@@ -50,8 +51,8 @@ def warnings_about(namespace: str, uid: str) -> Request:
 def last_warning(body: bytes) -> PodWarning | None:
     """What the latest of the events says; None if there is none, or it can't be read."""
     try:
-        items = msgspec.json.decode(body, type=_Events).items
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        items = decoded_json(body, type=_Events).items
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if not items:
         return None

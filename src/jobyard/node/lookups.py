@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import CONFIG_MAPS, SECRETS, create, get, merge_patch
 from jobyard.client.resources import CLAIMS
 from jobyard.client.retrying import send_patiently
@@ -36,9 +37,6 @@ class LookupFailedError(VolumeError):
 class _Data(msgspec.Struct, frozen=True, rename="camel"):
     data: dict[str, str] = {}
     binary_data: dict[str, str] = {}
-
-
-_data_decoder: Final = msgspec.json.Decoder(_Data)
 
 
 class Looked(msgspec.Struct, frozen=True):
@@ -85,7 +83,7 @@ class Lookups:
             return None
         if not answer.is_ok:
             raise LookupFailedError("", f"{wanted.name}: {answer.problem}", may_pass=True)
-        found = _data_decoder.decode(answer.body)
+        found = decoded_json(answer.body, type=_Data)
         binary = {key: _decoded(value) for key, value in found.binary_data.items()}
         if wanted.kind == SECRET:
             data = {key: _decoded(value) for key, value in found.data.items()}
@@ -118,7 +116,7 @@ class Lookups:
                 answer = await send_patiently(self._sender, get(CLAIMS, namespace, name))
         if not answer.is_ok:
             raise LookupFailedError(volume, f"claim {name}: {answer.problem}", may_pass=True)
-        claim = msgspec.json.decode(answer.body)
+        claim = decoded_json(answer.body)
         if claim.get("status", {}).get("phase") == "Bound":
             return
         spec = claim.get("spec", {})

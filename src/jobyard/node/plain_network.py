@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import SERVICES, listing
 from jobyard.client.retrying import send_patiently
 from jobyard.client.sender import Sender
@@ -51,7 +52,7 @@ class PlainNetwork:
         answer = await send_patiently(self._sender, listing(SERVICES, ""))
         if not answer.is_ok:
             raise NotYetError(f"services can't be looked up: {answer.problem}")
-        found = msgspec.json.decode(answer.body, type=_List)
+        found = decoded_json(answer.body, type=_List)
         return tuple(service_of(bytes(item)) for item in found.items)
 
     def links(self, namespace: str, services: Iterable[Service]) -> tuple[ServiceLink, ...]:
