@@ -117,7 +117,7 @@ def test_a_killed_rank_comes_back_and_the_others_keep_their_processes(yard: Yard
     restarts = {row["name"]: row["restarts"] for row in job["replicas"]}
     assert restarts == {"worker-0": 0, "worker-1": 0, "worker-2": 1}
     log = ran.errors
-    assert log.count("rank 2: killed after step 10") == 1
+    assert log.count("worker-2 | rank 2: killed after step 10") == 1
     assert "worker-2: Error (exit code 137); restart 1 of 3 in 1 s" in log
     joined = set(re.findall(r"rank (\d): in group (\d), process \d+, attempt (\d)", log))
     assert joined == {
