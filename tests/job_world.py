@@ -157,6 +157,16 @@ class World:
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
+    def go_on(self) -> None:
+        """Delays are over, old pods are gone, new ones run."""
+        self.settle()
+        self.wait(301)
+        self.settle()
+        self.reap()
+        self.settle()
+        self.run()
+        self.settle()
+
     def apply(self, plan: Plan, until: str = "events") -> None:
         for step in STEPS[: STEPS.index(until) + 1]:
             getattr(self, f"_do_{step}")(plan)

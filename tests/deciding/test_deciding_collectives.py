@@ -14,17 +14,6 @@ def workers(count: int = 8, policy: str = "OnFailure", limit: int | None = None)
     return World(pytorch({"worker": count}, policy=policy, **policies)).started()
 
 
-def go_on(world: World) -> None:
-    """Delays are over, old pods are gone, new ones run."""
-    world.settle()
-    world.wait(301)
-    world.settle()
-    world.reap()
-    world.settle()
-    world.run()
-    world.settle()
-
-
 @pytest.mark.parametrize("policy", ["OnFailure", "ExitCode", "Never", "Always"])
 def test_what_follows_from_a_loss_uses_up_nothing(policy: str) -> None:
     world = workers(policy=policy)
@@ -35,7 +24,7 @@ def test_what_follows_from_a_loss_uses_up_nothing(policy: str) -> None:
             world.wait(0.1)
             world.end(name, 1)
             world.settle()
-    go_on(world)
+    world.go_on()
     assert (world.status.phase, world.status.restarts) == ("Running", 0)
     assert world.status.ready == "8/8"
     assert world.status.recovery is None
@@ -47,7 +36,7 @@ def test_a_loss_that_is_seen_with_its_followers_explains_them() -> None:
     world.wait(1)
     for name in WORKERS[2:]:
         world.end(name, 1)
-    go_on(world)
+    world.go_on()
     assert (world.status.phase, world.status.restarts) == ("Running", 0)
 
 
@@ -56,7 +45,7 @@ def test_a_pod_that_is_gone_without_a_word_explains_what_is_found_with_it() -> N
     del world.pods["job-worker-3"]
     world.end("job-worker-0", 1)
     world.wait(60)
-    go_on(world)
+    world.go_on()
     assert (world.status.phase, world.status.restarts) == ("Running", 0)
 
 
@@ -72,7 +61,7 @@ def test_what_failed_before_a_loss_counts() -> None:
 def test_after_all_run_again_a_loss_explains_nothing_more() -> None:
     world = workers(limit=0)
     world.take_away("job-worker-1")
-    go_on(world)
+    world.go_on()
     world.end("job-worker-2", 1)
     world.settle()
     assert world.status.phase == "Failed"
@@ -83,7 +72,7 @@ def test_a_drained_worker_of_a_deepspeed_job_without_restarts_is_no_failure() ->
     world.take_away("job-worker-1")
     world.settle()
     world.end("job-worker-0", 1)
-    go_on(world)
+    world.go_on()
     assert (world.status.phase, world.status.restarts) == ("Running", 0)
 
 
@@ -94,7 +83,7 @@ def test_a_burst_uses_up_one_restart() -> None:
         world.settle()
         world.wait(0.1)
     assert (world.status.phase, world.status.restarts) == ("Running", 1)
-    go_on(world)
+    world.go_on()
     assert {row.restart_count for row in world.rows.values()} == {1}
     assert (world.status.attempt, world.status.recovery) == (1, None)
     world.end("job-worker-5", 1)
@@ -124,7 +113,7 @@ def test_exit_code_looks_at_the_first_failure() -> None:
     world.wait(0.5)
     for name in WORKERS[:4]:
         world.end(name, 1)
-    go_on(world)
+    world.go_on()
     assert (world.status.phase, world.status.restarts) == ("Running", 1)
 
 
@@ -142,7 +131,7 @@ def test_exit_code_waits_a_moment_for_news_of_an_earlier_failure() -> None:
     world.settle()
     assert (world.status.phase, world.status.restarts) == ("Running", 1)
     assert world.rows["job-worker-0"].last_failure.follows == "worker-2"
-    go_on(world)
+    world.go_on()
     assert world.status.ready == "3/3"
 
 
@@ -173,7 +162,7 @@ def test_replicas_of_a_generic_job_are_strangers() -> None:
 def test_a_restart_is_not_forgotten_when_the_status_is() -> None:
     world = World(xgboost(3)).started()
     world.end("job-worker-0", 1)
-    go_on(world)
+    world.go_on()
     world.status = None
     world.settle()
     assert (world.status.restarts, world.status.attempt) == (1, 1)
