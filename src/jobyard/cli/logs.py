@@ -225,7 +225,7 @@ async def _read_gone(
             prefix = container if len(row.containers) > 1 else ""
             attempt = row.restarts if wanted.attempt is None else wanted.attempt
             async with aclosing(split_lines(_kept(sender, wanted, row, container))) as lines:
-                async for text in lines:
+                async for text, _ in lines:
                     is_any = True
                     show.lines_of(wanted.name)(Line(row.name, prefix, text, attempt))
     return is_any
@@ -250,7 +250,7 @@ async def _read_one(
     container = "" if len(pod.spec.containers) == 1 else key.container
     attempt = pod.attempt if wanted.attempt is None else wanted.attempt
     async with aclosing(split_lines(sender.chunks(request))) as lines:
-        async for text in lines:
+        async for text, _ in lines:
             show.lines_of(wanted.name)(Line(pod.replica, container, text, attempt))
 
 

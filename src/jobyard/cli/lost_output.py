@@ -19,14 +19,14 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def is_lost_output(problem: Exception) -> bool:
     """Whether this is all that went wrong; if so it is told, and no more will be written."""
     leaves = _leaves(problem)
-    if all(isinstance(leaf, BrokenPipeError) for leaf in leaves):
+    if all(_has_left(leaf) for leaf in leaves):
         # Whoever read our output has seen enough, also of what goes wrong.
-        _silence(sys.stdout.fileno(), sys.stderr.fileno())
+        silence(sys.stdout.fileno(), sys.stderr.fileno())
         return True
     full = [leaf for leaf in leaves if _is_full(leaf)]
     if len(full) < len(leaves):
         return False
-    _silence(sys.stdout.fileno())
+    silence(sys.stdout.fileno())
     print(f"Error: the output can't be written: {full[0].strerror}", file=sys.stderr)
     return True
 
@@ -37,12 +37,20 @@ def _leaves(problem: BaseException) -> list[BaseException]:
     return [problem]
 
 
+def _has_left(problem: BaseException) -> bool:
+    """Whether the reader has: of a pipe, or of a terminal, which says EIO once it is closed."""
+    if isinstance(problem, BrokenPipeError):
+        return True
+    is_terminal = isinstance(problem, OSError) and problem.errno == errno.EIO
+    return is_terminal and getattr(problem, "filename", None) is None
+
+
 def _is_full(problem: BaseException) -> TypeGuard[OSError]:
     # A file that was opened by its name is not our output.
     return isinstance(problem, OSError) and problem.errno in _FULL and problem.filename is None
 
 
-def _silence(*descriptors: int) -> None:
+def silence(*descriptors: int) -> None:
     """What is still in a buffer goes nowhere; Python would complain of it when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in descriptors:

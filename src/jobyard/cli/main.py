@@ -22,6 +22,7 @@ GARBAGE_THRESHOLDS: Final = (50_000, 20, 20)
 # Command, the module that holds it, and its line in `jobyard --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("jobyard.cli.run", "Run the jobs in files, show their logs, wait for their end."),
+    "attach": ("jobyard.cli.attach", "Show a run that was left to itself, or any job, to its end."),
     "up": ("jobyard.cli.up", "Start the engine on this machine, for kubectl and jobyard alike."),
     "down": ("jobyard.cli.down", "Stop the engine and everything it runs."),
     "status": ("jobyard.cli.status", "Show which engines are running."),

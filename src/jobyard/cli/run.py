@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import msgspec
@@ -19,10 +18,13 @@ import msgspec
 from jobyard.cli.accepting import accepted
 from jobyard.cli.durations import Duration
 from jobyard.cli.file_names import FileName
+from jobyard.cli.left_runs import tell_of_left_runs
 from jobyard.cli.live import rows
+from jobyard.cli.live.attending import Attendance, attending
+from jobyard.cli.live.ending import CANNOT_GO_ON, HUNG_UP, INTERRUPTED, TIMED_OUT, Ends, until_ended
 from jobyard.cli.live.following import Following
 from jobyard.cli.live.jobs import JobView
-from jobyard.cli.live.log_lines import DRAIN_SECONDS
+from jobyard.cli.live.one_object import Reference
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
@@ -33,13 +35,11 @@ from jobyard.cli.sources import read_sources
 from jobyard.cli.target import DEFAULT_NAMESPACE, Target, target_options
 from jobyard.client.discovery import UnknownKindError
 from jobyard.client.errors import ClientError
-from jobyard.client.sender import Sender
 from jobyard.manifest.reading import Document
-from jobyard.run.homes import HomeError, home_of, standing
-
-FAILED: Final = 1
-TIMED_OUT: Final = 124
-INTERRUPTED: Final = 130
+from jobyard.node.ordering.environment import inherited
+from jobyard.run.homes import HomeError, Presence, home_of, standing
+from jobyard.run.private import Birth, EngineFailedError, fork_engine
+from jobyard.run.runs import Record, now
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +50,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     assignments: tuple[tuple[tuple[str | int, ...], Any], ...]
     strict: bool
     keep: bool
+    detach: bool = False
     timeout: float | None
     runtime: str
     quiet: bool
@@ -89,6 +90,10 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--strict", is_flag=True, help="Honour requests as Kubernetes does; don't cut down.")
 @click.option("--keep", is_flag=True, help="Keep the jobs and their logs when they have ended.")
 @click.option(
+    "-d", "--detach", is_flag=True,
+    help="Come back once the jobs are submitted; `jobyard attach` shows them.",
+)  # fmt: skip
+@click.option(
     "--timeout", type=Duration(), metavar="10m", help="Stop the jobs after this long; exit 124."
 )
 @click.option(
@@ -112,18 +117,71 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None
     """Run the jobs in FILE... and wait for their end.
 
     Other documents in the files are applied first, in their order. The logs of all
-    replicas are shown as they come. Without a cluster named, the jobs run on this machine.
+    replicas are shown as they come. Without a cluster named, the jobs run on this machine, on an
+    engine of their own: they go on when the terminal closes, and `jobyard attach` shows them again.
 
-    Exit code 0: all succeeded, 1: a job failed, 2: bad input, 124: --timeout has passed,
+    Exit code 0: all succeeded, 1: a job failed, 2: bad input, 75: the engine can't go on (the
+    replicas do), 124: --timeout has passed, 129: the terminal was closed (the jobs go on),
     130: interrupted (the jobs are stopped first).
     """
     flags = Flags(**given)
     objects = _objects(read_sources(files), flags)
+    presence = _engine_to_use(flags)
+    if not flags.target.names_cluster:
+        tell_of_left_runs()
+    # Before there is a loop: it is forked.
+    birth = None if _is_elsewhere(flags, presence) else fork_engine(_record(objects, flags))
     try:
-        code = asyncio.run(_run(objects, flags))
+        code = asyncio.run(_run(objects, flags, presence, birth))
     except (ClientError, HomeError, SubmissionError, UnknownKindError) as problem:
         raise click.ClickException(str(problem)) from problem
+    except EngineFailedError as problem:
+        click.echo(f"Error: {problem}", err=True)
+        code = CANNOT_GO_ON
     ctx.exit(code)
+
+
+def _engine_to_use(flags: Flags) -> Presence | None:
+    """The engine of `up`, for jobs that are to stay with it; None: one of our own."""
+    if flags.target.names_cluster:
+        if flags.needs_private_engine:
+            raise click.UsageError("--pvc, --image, --strict and --runtime are for this machine")
+        return None
+    presence = standing(home_of(os.environ)).presence if flags.keep else None
+    if presence is None:
+        return None
+    if flags.needs_private_engine or all_image_rules((), os.environ):
+        raise click.UsageError(
+            "the engine that is running would keep the jobs, but --pvc, --image (also"
+            " $JOBYARD_IMAGES), --strict and --runtime are said when it starts: leave them out,"
+            " or stop it with `jobyard down`"
+        )
+    if presence.started_in != os.getcwd():
+        raise click.UsageError(
+            f"the engine that is running would keep the jobs, but runs them in"
+            f" {presence.started_in}: call this there, leave out --keep, or stop the engine with"
+            " `jobyard down`"
+        )
+    return presence
+
+
+def _is_elsewhere(flags: Flags, presence: Presence | None) -> bool:
+    return flags.target.names_cluster or presence is not None
+
+
+def _record(objects: Sequence[dict[str, Any]], flags: Flags) -> Record:
+    return Record(
+        jobs=tuple(title_of(obj) for obj in objects if is_job(obj)),
+        namespace=flags.target.namespace or DEFAULT_NAMESPACE,
+        started_at=now(),
+        folder=os.getcwd(),
+        environment=inherited(os.environ),
+        is_strict=flags.strict,
+        runtime=flags.runtime,
+        claims={name: str(folder) for name, folder in flags.pvc},
+        images=all_image_rules(flags.image, os.environ),
+        keeps=flags.keep,
+    )
 
 
 def _objects(documents: Sequence[Document], flags: Flags) -> list[dict[str, Any]]:
@@ -143,85 +201,103 @@ def _assigned(document: Document, flags: Flags) -> Document:
     return msgspec.structs.replace(document, value=changed)
 
 
-async def _run(objects: list[dict[str, Any]], flags: Flags) -> int:
-    show = _show(flags)
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopped.set)
+async def _run(
+    objects: list[dict[str, Any]], flags: Flags, presence: Presence | None, birth: Birth | None
+) -> int:
+    show = show_for(is_quiet=flags.quiet, is_json=flags.output == "json")
+    ends = Ends()
+    ends.listen()
     try:
-        async with _connected(flags, show) as to:
+        if birth is not None:
+            async with attending(birth, show) as attendance:
+                return await _run_here(objects, flags, attendance, ends, show)
+        from jobyard.client.transport import Transport
+
+        if presence is not None and not flags.quiet:
+            click.echo(f"on the engine of pid {presence.pid}, which keeps the jobs", err=True)
+        cluster = flags.target.cluster()
+        async with Transport(cluster) as transport:
             show.expect(title_of(obj) for obj in objects if is_job(obj))
-            submitted = await submit(to.sender, objects, to.namespace, makes_namespaces=to.is_own)
-            following = Following(to.sender, submitted, show)
-            failed = to.failed or asyncio.Event()
-            code, views = await until_ended(following, flags, (stopped, failed), show)
-            if to.is_own:
-                # What still runs goes with the engine.
-                views = [rows.stopped(view) for view in views]
-            _report(show, views, flags, code)
-            if flags.keep and to.is_own and code not in (TIMED_OUT, INTERRUPTED):
-                _tell_how_to_look(views, to.namespace)
+            where = flags.target.namespace_of(cluster)
+            submitted = await submit(transport, objects, where, makes_namespaces=False)
+            if flags.detach:
+                return _left(submitted, where)
+            following = Following(transport, submitted, show)
+            code, views = await until_ended(following, ends, show, flags.timeout)
+            if code == HUNG_UP:
+                show.abandon()
+            else:
+                report(show, views, flags.output, code)
             return code
     finally:
         # An error is told where the table stood, not below it.
         show.close()
 
 
-async def until_ended(
-    following: Following, flags: Flags, ends: tuple[asyncio.Event, asyncio.Event], show: Show
-) -> tuple[int, list[JobView]]:
-    """Until all jobs have ended, time is up, somebody presses Ctrl-C, or the engine can't go on."""
-    stopped, failed = ends
-    work = asyncio.ensure_future(following.until_over())
-    asked = [asyncio.ensure_future(each.wait()) for each in ends]
+async def _run_here(
+    objects: list[dict[str, Any]], flags: Flags, attendance: Attendance, ends: Ends, show: Show
+) -> int:
+    """On an engine of our own, which ends with the jobs."""
+    link, ends.failed = attendance.link, attendance.failed
+    namespace = flags.target.namespace or DEFAULT_NAMESPACE
+    is_ours = True
     try:
-        await asyncio.wait(
-            (work, *asked), timeout=flags.timeout, return_when=asyncio.FIRST_COMPLETED
-        )
-        if failed.is_set():
-            raise click.ClickException("the engine can't go on; what is above says why")
-        views = following.views()
-        if work.done():
-            work.result()
-            return (0 if all(view.has_succeeded for view in views) else FAILED), views
-        code = INTERRUPTED if stopped.is_set() else TIMED_OUT
-        what = "interrupted" if stopped.is_set() else f"{flags.timeout:g} s have passed"
-        show.warn(f"{what}: stopping the jobs (press Ctrl-C to stop them at once)")
-        stopped.clear()
-        # What they say on their way out is shown too.
-        left = await following.stop_jobs(stopped)
-        if not left:
-            await _finished(work, stopped)
-        return code, [view if view.uid in left else rows.stopped(view) for view in views]
+        show.expect(title_of(obj) for obj in objects if is_job(obj))
+        submitted = await submit(link, objects, namespace, makes_namespaces=True)
+        # From here on it is somebody's work: whatever happens to us, it goes on.
+        is_ours = False
+        if flags.detach:
+            return _left(submitted, namespace, attendance.run.name)
+        following = Following(link, submitted, show)
+        code, views = await until_ended(following, ends, show, flags.timeout)
+        is_ours = code != HUNG_UP
+        if not is_ours:
+            show.abandon()
+        else:
+            # What still runs goes with the engine.
+            report(show, [rows.stopped(view) for view in views], flags.output, code)
+            if flags.keep and code not in (TIMED_OUT, INTERRUPTED):
+                _tell_how_to_look(views, namespace)
+        return code
+    except Exception:
+        # Our output may be gone, or full. The jobs don't need it.
+        if not is_ours:
+            tell_how_to_attach(attendance.run.name)
+        raise
     finally:
-        for each in (work, *asked):
-            each.cancel()
-        await asyncio.wait((work, *asked))
+        if is_ours:
+            await attendance.end()
 
 
-async def _finished(work: asyncio.Future[None], hurry: asyncio.Event) -> None:
-    """When all jobs are gone, the end of their logs is still to be read; not for ever."""
-    asked = asyncio.ensure_future(hurry.wait())
-    await asyncio.wait((work, asked), timeout=DRAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-    asked.cancel()
-    await asyncio.wait((asked,))
+def _left(jobs: Sequence[Reference], namespace: str, run: str = "") -> int:
+    """After --detach."""
+    for job in jobs:
+        where = "" if job.namespace == DEFAULT_NAMESPACE else f" -n {job.namespace or namespace}"
+        click.echo(f"{job} runs: `jobyard attach {run or f'{job}{where}'}` shows it")
+    return 0
 
 
-def _show(flags: Flags) -> Show:
-    is_json = flags.output == "json"
+def tell_how_to_attach(run: str) -> None:
+    # Nobody may be there to read it.
+    with suppress(OSError):
+        click.echo(f"the jobs go on: `jobyard attach {run}` shows them again", err=True)
+
+
+def show_for(*, is_quiet: bool, is_json: bool) -> Show:
+    """Where what is said of jobs goes to; with json it is no part of the answer."""
     stream = sys.stderr if is_json else sys.stdout
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
-    screen = Screen(stream, is_live=is_terminal and not flags.quiet, clock=time.monotonic)
+    screen = Screen(stream, is_live=is_terminal and not is_quiet, clock=time.monotonic)
     palette = Palette(is_coloured=is_terminal and "NO_COLOR" not in os.environ)
-    return Show(screen, palette, is_quiet=flags.quiet)
+    return Show(screen, palette, is_quiet=is_quiet)
 
 
-def _report(show: Show, views: list[JobView], flags: Flags, code: int) -> None:
+def report(show: Show, views: list[JobView], output: str, code: int) -> None:
+    """The table at the end, and with json the final status."""
     show.close()
     for line in show.summary(views):
-        click.echo(line, err=flags.output == "json")
-    if flags.output == "json":
+        click.echo(line, err=output == "json")
+    if output == "json":
         jobs = [msgspec.to_builtins(view) for view in views]
         click.echo(json.dumps({"exitCode": code, "jobs": jobs}, indent=2))
 
@@ -235,55 +311,3 @@ def _tell_how_to_look(views: list[JobView], namespace: str) -> None:
         f" `jobyard describe {view}{where}` show what is there",
         err=True,
     )
-
-
-class Connection(msgspec.Struct, frozen=True):
-    """Where jobs are sent, the namespace that is meant, and for an engine of our own its end."""
-
-    sender: Sender
-    namespace: str
-    failed: asyncio.Event | None = None
-
-    @property
-    def is_own(self) -> bool:
-        return self.failed is not None
-
-
-@asynccontextmanager
-async def _connected(flags: Flags, show: Show) -> AsyncIterator[Connection]:
-    """To the cluster that was named, to an engine that is running, or to one of our own."""
-    target = flags.target
-    # Another run's private engine goes when that run ends: nothing to rely on.
-    presence = None if target.names_cluster else standing(home_of(os.environ)).presence
-    is_there = target.names_cluster or presence is not None
-    if target.names_cluster and flags.needs_private_engine:
-        raise click.UsageError("--pvc, --image, --strict and --runtime are for this machine")
-    if is_there and flags.keep and flags.needs_private_engine:
-        raise click.UsageError(
-            "the engine that is running would keep the jobs, but --pvc, --image, --strict and"
-            " --runtime are said when it starts: leave them out, or stop it with `jobyard down`"
-        )
-    # A cluster, and an engine that stays, keep jobs anyway.
-    if is_there and not flags.needs_private_engine:
-        from jobyard.client.transport import Transport
-
-        if presence is not None and not flags.quiet:
-            click.echo(f"on the engine of pid {presence.pid}, which keeps the jobs", err=True)
-        cluster = target.cluster()
-        async with Transport(cluster) as transport:
-            yield Connection(transport, target.namespace_of(cluster))
-        return
-    # Imported here: a cluster needs none of it.
-    from jobyard.run.engine import EngineSettings
-    from jobyard.run.private import private_engine
-
-    settings = EngineSettings(
-        is_strict=flags.strict,
-        runtime=flags.runtime,
-        claims=dict(flags.pvc),
-        images=all_image_rules(flags.image, os.environ),
-        is_durable=False,
-        stops_everything=True,
-    )
-    async with private_engine(settings, keeps=flags.keep, say=show.note) as engine:
-        yield Connection(engine.sender, target.namespace or DEFAULT_NAMESPACE, engine.failed)

@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from jobyard.cli.engines import engine_as_json
+from jobyard.cli.left_runs import line_about
 from jobyard.run.homes import DataFolder, home_of, private_ones, standing
+from jobyard.run.runs import left_runs
 
 
 @click.command("status")
@@ -44,6 +46,9 @@ def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
             )
         if not found:
             click.echo(_nothing(folders, data_dir), err=True)
+        if not data_dir:
+            for run in left_runs(os.environ):
+                click.echo(line_about(run), err=True)
     ctx.exit(0 if found else 1)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
+from jobyard.cli.left_runs import tell_of_left_runs
 from jobyard.client.cluster import Cluster
 from jobyard.client.errors import ClientError
 from jobyard.client.kubeconfig import cluster_from
@@ -54,6 +55,7 @@ class Target(msgspec.Struct, frozen=True):
         try:
             if self.names_cluster:
                 return cluster_of(self.kubeconfig, self.context)
+            tell_of_left_runs()
             folder = alive(home_of(os.environ))
             if folder is None:
                 raise NoEngineError

@@ -18,7 +18,15 @@ import click
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
 from jobyard.cli.until import until
-from jobyard.run.homes import DataFolder, HomeError, Presence, home_of, standing, usable
+from jobyard.run.homes import (
+    DataFolder,
+    HomeError,
+    Presence,
+    claims_of,
+    home_of,
+    standing,
+    usable,
+)
 
 START_SECONDS: Final = 30.0
 # What did not come up may still have to let go of what it has begun.
@@ -97,11 +105,13 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
     from jobyard.run.engine import EngineSettings
     from jobyard.run.service import DoorError, serving_engine
 
+    home = home_of(os.environ)
     settings = EngineSettings(
         is_strict=not given["relaxed"],
         runtime=given["runtime"],
         claims=dict(given["pvc"]),
         images=all_image_rules(given["image"], os.environ),
+        claims_kept=claims_of(home) if folder.path == standing(home).path else None,
     )
     # What is said on the way is no part of the answer.
     say = partial(click.echo, err=given["output"] == "json")

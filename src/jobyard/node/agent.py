@@ -85,7 +85,7 @@ class Agent:
             endpoints_of_node=options.node_name if options.writes_endpoints else "",
             network=pod_network,
         )
-        claims = ClaimFolders(options.data, options.claim_folders)
+        claims = ClaimFolders(options.data, options.claim_folders, options.claims_kept)
         lookups = Lookups(sender, claims, is_strict=options.is_strict, say=say)
         plain = PlainNetwork(sender, self._ports, self._book.pods)
         starter = Starter(runtime, lookups, self._directory, self._pool or plain, options, say=say)

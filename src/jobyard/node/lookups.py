@@ -111,7 +111,7 @@ class Lookups:
             folder = self._claims.folder(volume, namespace, name)
             answer = await send_patiently(self._sender, create(CLAIMS, namespace, _claim(name)))
             if answer.is_ok:
-                self._say(f"claim {namespace}/{name} was not there and has been made: {folder}")
+                self._say(f"claim {namespace}/{name}: its files are in {folder}, and stay there")
             elif answer.status == CONFLICT:
                 answer = await send_patiently(self._sender, get(CLAIMS, namespace, name))
         if not answer.is_ok:

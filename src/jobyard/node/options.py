@@ -25,6 +25,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     network: IPv4Network | None = None
     # Claims that are folders of the user's, by name or namespace/name.
     claim_folders: Mapping[str, Path] = {}
+    # Where the files of other claims are kept; absent: below the data folder.
+    claims_kept: Path | None = None
     is_strict: bool = False
     # Not on a cluster that has a controller for them.
     writes_endpoints: bool = True
@@ -44,6 +46,7 @@ def options_of(
     network: IPv4Network | None,
     image_rules: tuple[ImageRule, ...] = (),
     claim_folders: Mapping[str, Path] | None = None,
+    claims_kept: Path | None = None,
     is_strict: bool = False,
     proxy: Callable[[], str] = str,
 ) -> AgentOptions:
@@ -71,6 +74,7 @@ def options_of(
         capacity=has,
         network=network,
         claim_folders=claim_folders or {},
+        claims_kept=claims_kept,
         is_strict=is_strict,
         proxy=proxy,
     )

@@ -68,7 +68,7 @@ class Starter:
         self._pool = network if isinstance(network, AddressPool) else None
         self._plain = network if isinstance(network, PlainNetwork) else None
         self._options = options
-        self._claims = ClaimFolders(options.data, options.claim_folders)
+        self._claims = ClaimFolders(options.data, options.claim_folders, options.claims_kept)
         self._say = say
         self._said: set[str] = set()
 

@@ -51,10 +51,11 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     # auto: namespaces where the machine allows them.
     runtime: str = "auto"
     claims: Mapping[str, Path] = {}
+    # Where the files of claims without a folder of their own are kept, for all engines of a home.
+    claims_kept: Path | None = None
     images: tuple[tuple[str, str], ...] = ()
     # Whether what was answered survives a power cut, not only a crash of the engine.
     is_durable: bool = True
-    stops_everything: bool = False
 
 
 class Engine:
@@ -67,6 +68,8 @@ class Engine:
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
         self.failed = asyncio.Event()
+        # Whether what runs is stopped when the engine is left, or goes on.
+        self.stops_everything = False
 
     async def __aenter__(self) -> Self:
         try:
@@ -98,6 +101,7 @@ class Engine:
             network=network,
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
             claim_folders=self.settings.claims,
+            claims_kept=self.settings.claims_kept,
             is_strict=self.settings.is_strict,
             proxy=outside.url if outside is not None else str,
         )
@@ -113,9 +117,7 @@ class Engine:
         relaxed = RelaxedSender(self.sender, self._say)
         own = self.sender if self.settings.is_strict else relaxed
         controller = Controller(own, Options(), Unmeasured())
-        self._stack.push_async_callback(
-            runtime.close, stop_everything=self.settings.stops_everything
-        )
+        self._stack.push_async_callback(self._close, runtime)
         self._stack.push_async_callback(self._cancelled)
         for name, work in (
             ("node agent", agent.run()),
@@ -136,6 +138,9 @@ class Engine:
         runtime.hub.when_ready = outside.listen
         self._stack.push_async_callback(outside.close)
         return outside
+
+    async def _close(self, runtime: Runtime) -> None:
+        await runtime.close(stop_everything=self.stops_everything)
 
     async def _cancelled(self) -> None:
         for task in self._tasks:

@@ -1,7 +1,8 @@
 """Where engines keep their data, and which of them are alive.
 
     <home>/engine/            the standing engine of `jobyard up`
-    <home>/runs/<name>/       one private engine of `jobyard run` each, gone when it ends
+    <home>/runs/<name>/       the engine of one `jobyard run` each, gone when it has ended well
+    <home>/claims/            what claims without a folder of their own hold, whoever made them
 
 A folder belongs to the process that holds its lock, so that a folder left by a killed engine
 is told from one in use without trusting any pid.
@@ -14,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +28,7 @@ from jobyard.node import locks
 HOME_VARIABLE: Final = "JOBYARD_HOME"
 _ENGINE: Final = "engine"
 _RUNS: Final = "runs"
+_CLAIMS: Final = "claims"
 _RUNS_LOCK: Final = "runs.lock"
 _LOCK: Final = "engine.lock"
 # The folders whose lock this process has.
@@ -156,31 +158,20 @@ def standing(home: Path) -> DataFolder:
     return DataFolder(home / _ENGINE)
 
 
+def claims_of(home: Path) -> Path:
+    """Where the files of claims stay, whichever engine made them."""
+    return home / _CLAIMS
+
+
 @contextmanager
-def private(home: Path) -> Iterator[DataFolder]:
-    """A new folder for one `jobyard run`, in use from its first moment and gone at the end."""
+def new_run(home: Path, name: str) -> Iterator[DataFolder]:
+    """A new folder for one `jobyard run`, called after its job, in use from its first moment."""
     with ExitStack() as held:
         with _all_runs(home) as runs:
             with usable(runs):
-                made = Path(tempfile.mkdtemp(dir=runs))
+                made = Path(tempfile.mkdtemp(dir=runs, prefix=f"{name[:40]}-"))
             folder = held.enter_context(DataFolder(made))
-        try:
-            yield folder
-        finally:
-            removed(home, folder)
-
-
-@contextmanager
-def dead_runs(home: Path) -> Iterator[Sequence[DataFolder]]:
-    """The folders that killed runs have left: meanwhile they are ours, and nobody else's."""
-    with ExitStack() as held:
-        dead: list[DataFolder] = []
-        with _all_runs(home):
-            for folder in private_ones(home):
-                # In use, or somebody else's.
-                with suppress(HomeError, OSError):
-                    dead.append(held.enter_context(folder))
-        yield dead
+        yield folder
 
 
 def removed(home: Path, folder: DataFolder) -> None:

@@ -1,7 +1,12 @@
-"""An engine for one `jobyard run`: in the same process, and gone with it.
+"""The engine of one `jobyard run`, in a process of its own.
 
-Other commands reach it as they reach a standing one, but only after a moment: a job that is over
-before that doesn't pay for a door that nobody uses.
+What prints may block, be closed or die: that is another process, and the jobs don't notice. The
+engine ends the run when it is asked to. Left to itself it goes on until all jobs are over, and
+leaves what there is to know of them in its folder. Killed, it leaves the replicas running, and the
+next engine on its folder takes them up.
+
+The first engine of a run is forked, before there is a loop or a thread: to start Python again
+takes longer than a short job runs. Later ones are started as `python -m jobyard.run.private`.
 """
 
 from __future__ import annotations
@@ -9,40 +14,247 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from enum import Enum, auto
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from jobyard.run.engine import Engine, EngineSettings, Say
-from jobyard.run.homes import dead_runs, home_of, private, removed, standing
-from jobyard.run.leaving import stop_everything
+import msgspec
 
+from jobyard.run.homes import (
+    DataFolder,
+    HomeError,
+    claims_of,
+    home_of,
+    new_run,
+    removed,
+    standing,
+    usable,
+)
+from jobyard.run.runs import RECORD, SOCKET, Record
+
+if TYPE_CHECKING:
+    from jobyard.run.engine import Engine
+    from jobyard.run.link import Desk
+
+# Other commands reach it as they reach a standing engine, but only after a moment: a job that is
+# over before that doesn't pay for a door that nobody uses.
 DOOR_SECONDS: Final = 1.0
+# Whoever started it speaks up at once, or is dead.
+ATTENDANCE_SECONDS: Final = 60.0
+_LOG: Final = "engine.log"
 _log = logging.getLogger(__name__)
 
 
-@asynccontextmanager
-async def private_engine(
-    settings: EngineSettings, *, keeps: bool, say: Say
-) -> AsyncIterator[Engine]:
-    """An engine for one run: nothing is left of it unless `keeps`."""
+class Word(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a new engine tells whoever started it: where it is, or why it isn't."""
+
+    folder: str = ""
+    problem: str = ""
+    # Whether the problem is ours, and not the machine's or the caller's.
+    is_fault: bool = False
+
+
+class EngineFailedError(Exception):
+    """The engine of a run could not be started; the message says why."""
+
+
+class Birth:
+    """An engine that is being started."""
+
+    def __init__(self, pid: int, told: int) -> None:
+        self.pid = pid
+        self._told = told
+
+    async def folder(self) -> Path:
+        """Where it is, once it can be asked; HomeError or EngineFailedError if it never can."""
+        text = await asyncio.to_thread(self._word)
+        if not text:
+            raise EngineFailedError("the engine ended before it had come up")
+        word = msgspec.json.decode(text, type=Word)
+        if word.problem:
+            raise EngineFailedError(word.problem) if word.is_fault else HomeError(word.problem)
+        return Path(word.folder)
+
+    def _word(self) -> bytes:
+        with open(self._told, "rb") as told:
+            return told.read()
+
+    def reap(self) -> None:
+        """Once it has ended; one that was not our child is nobody's to wait for."""
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def fork_engine(record: Record) -> Birth:
+    """A new run, in the folder of `up` if it keeps its jobs; before there is a loop or a thread."""
     home = home_of(os.environ)
+    first = record.jobs[0].partition("/")[2] if record.jobs else "run"
+    where = standing(home) if record.keeps else new_run(home, first)
+    heard, told = os.pipe()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    pid = os.fork()
+    if pid:
+        os.close(told)
+        return Birth(pid, heard)
+    # Nothing of the command's own end may happen here: no buffers, no exit handlers.
     try:
-        with standing(home) if keeps else private(home) as folder:
-            async with Engine(folder, settings, say) as engine:
-                closing = asyncio.Event()
-                door = asyncio.create_task(_door(engine, closing, say))
-                try:
-                    yield engine
-                finally:
-                    closing.set()
-                    await door
+        os.close(heard)
+        os.setsid()
+        _be_engine(where, record, told)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
+
+
+def spawn_engine(folder: Path) -> Birth:
+    """Another engine for a run that has lost its own."""
+    heard, told = os.pipe()
+    try:
+        child = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", __name__, str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
     finally:
-        await clear_dead_runs(home)
+        os.close(told)
+    # It goes on without us; who waits for it does so by its number.
+    child.returncode = 0
+    return Birth(child.pid, heard)
 
 
-async def _door(engine: Engine, closing: asyncio.Event, say: Say) -> None:
+class _End(Enum):
+    # Somebody asked for it: nothing is left.
+    ASKED = auto()
+    # Nobody was there, and all jobs are over: what there is to know of them is kept.
+    OVER = auto()
+    # It can't go on, or was told to leave: the replicas go on.
+    LEFT = auto()
+
+
+def _be_engine(where: AbstractContextManager[DataFolder], record: Record, told: int) -> None:
+    """Runs the engine to its end; what keeps it from coming up is told."""
+    try:
+        with where as folder:
+            _turn_away(folder.path)
+            end = asyncio.run(_serve(folder, record, told))
+            if record.keeps:
+                # From now on it is the folder of `up` and no more.
+                for name in (RECORD, SOCKET):
+                    (folder.path / name).unlink(missing_ok=True)
+            elif end is _End.ASKED:
+                removed(home_of(os.environ), folder)
+    except HomeError as problem:
+        _tell(told, Word(problem=str(problem)))
+    except Exception as problem:
+        # The top of a process.
+        _log.exception("the engine of a run")
+        text = f"the engine can't go on: {type(problem).__name__}: {problem}"
+        _tell(told, Word(problem=text, is_fault=not isinstance(problem, OSError)))
+
+
+def _tell(told: int, word: Word) -> None:
+    """Once; who started us may be gone, or have heard already."""
+    with suppress(OSError):
+        os.write(told, msgspec.json.encode(word))
+        os.close(told)
+
+
+def _turn_away(folder: Path) -> None:
+    """From the terminal, which may close, and from pipes, which may block."""
+    with usable(folder):
+        log = os.open(folder / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+async def _serve(folder: DataFolder, record: Record, told: int) -> _End:
+    # Imported here: the command that forks us needs none of it.
+    from jobyard.run.engine import Engine, EngineSettings
+    from jobyard.run.link import Desk, Notes
+
+    settings = EngineSettings(
+        is_strict=record.is_strict,
+        runtime=record.runtime,
+        claims={name: Path(path) for name, path in record.claims.items()},
+        images=record.images,
+        claims_kept=claims_of(home_of(os.environ)),
+        is_durable=False,
+    )
+    leaving = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, leaving.set)
+    notes = Notes()
+    async with Engine(folder, settings, notes.say) as engine:
+        # From the first attendance on it is a run that others are told of.
+        desk = Desk(engine.sender, notes, partial(record.write, folder.path))
+        async with desk.open(folder.path / SOCKET):
+            _tell(told, Word(folder=str(folder.path)))
+            closing = asyncio.Event()
+            door = asyncio.create_task(_door(engine, closing, notes.say))
+            try:
+                end = await _until_ended(engine, desk, leaving)
+            finally:
+                closing.set()
+                await door
+        engine.stops_everything = end is not _End.LEFT
+    return end
+
+
+async def _until_ended(engine: Engine, desk: Desk, leaving: asyncio.Event) -> _End:
+    asked = asyncio.create_task(desk.ending.wait())
+    cannot = asyncio.create_task(engine.failed.wait())
+    told = asyncio.create_task(leaving.wait())
+    over = asyncio.create_task(_until_over(engine, desk))
+    tasks = (asked, cannot, told, over)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return _End.ASKED
+        if cannot.done() or told.done():
+            return _End.LEFT
+        return _End.OVER if over.result() else _End.ASKED
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _until_over(engine: Engine, desk: Desk) -> bool:
+    """Until nobody attends and no job is left to run; whether there was one at all."""
+    from jobyard.run.unfinished import until_none_is_unfinished
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ATTENDANCE_SECONDS):
+            await desk.is_attended.wait()
+    while True:
+        await desk.is_left.wait()
+        over = asyncio.create_task(until_none_is_unfinished(engine.sender))
+        back = asyncio.create_task(desk.is_attended.wait())
+        try:
+            await asyncio.wait((over, back), return_when=asyncio.FIRST_COMPLETED)
+            if over.done() and not desk.is_attended.is_set():
+                return over.result()
+        finally:
+            for task in (over, back):
+                task.cancel()
+            await asyncio.gather(over, back, return_exceptions=True)
+
+
+async def _door(engine: Engine, closing: asyncio.Event, say: Callable[[str], None]) -> None:
     """Opens the door after a moment, and closes it at the end."""
     try:
         async with asyncio.timeout(DOOR_SECONDS):
@@ -65,9 +277,20 @@ def _service():  # type: ignore[no-untyped-def]  # noqa: ANN202 - a module
     return service
 
 
-async def clear_dead_runs(home: Path) -> None:
-    """Ends and removes what runs that were killed have left behind."""
-    with dead_runs(home) as folders:
-        for folder in folders:
-            await stop_everything(folder.path)
-            removed(home, folder)
+def main(folder: str) -> NoReturn:
+    """The engine of a run that has lost its own, with what that was started with."""
+    told = os.dup(sys.stdout.fileno())
+    path = Path(folder)
+    record = Record.read(path)
+    if record is None:
+        _tell(told, Word(problem=f"{path / RECORD} can't be read: nobody knows how to go on"))
+        sys.exit(1)
+    os.environ.update(record.environment)
+    with suppress(OSError):
+        os.chdir(record.folder)
+    _be_engine(DataFolder(path), record, told)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

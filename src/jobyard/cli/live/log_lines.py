@@ -14,8 +14,9 @@ from typing import Final
 import msgspec
 
 from jobyard.cli.live.pods import JobPod, LogKey, PodList, selector_of
+from jobyard.client.backoff import PATIENCE
 from jobyard.client.deep_json import decoded_json
-from jobyard.client.errors import ClientError, RefusedError
+from jobyard.client.errors import ClientError, ConnectionFailedError, RefusedError
 from jobyard.client.request import PODS, Request, listing
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Notice, Watched, follow
@@ -23,7 +24,7 @@ from jobyard.numerals import whole_number
 
 # A line longer than this is shown in pieces.
 LINE_BYTES_MAX: Final = 64 * 1024
-# How long the last lines of a job that ended are waited for.
+# How long the last lines of a job that ended are waited for, when none comes.
 DRAIN_SECONDS: Final = 5.0
 # What was written before a job's end is read by then, also of a replica that outlives its job.
 _LINGER_SECONDS: Final = 0.3
@@ -77,6 +78,8 @@ class LogFollower:
         self._pods: dict[str, JobPod] = {}
         self._streams: dict[LogKey, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
+        # How many were shown.
+        self._lines = 0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -97,16 +100,15 @@ class LogFollower:
         return self._pods.values()
 
     async def drained(self, seconds: float, running: Collection[str] = ()) -> None:
-        """Until every log of the job has been read to its end, or time is up.
+        """Until every log of the job has been read to its end, or none has said more for `seconds`.
 
         `running` are the pods that outlive the job, such as workers that wait for logins. Their
         logs have no end to wait for.
         """
-        until = asyncio.get_running_loop().time() + seconds
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout(seconds):
                 await self._look_once_more()
-        await self._read_to_the_end(until, running)
+        await self._read_to_the_end(seconds, running)
 
     async def _look_once_more(self) -> None:
         """The job's end may be known before its pods are: their watch is another one."""
@@ -124,12 +126,15 @@ class LogFollower:
             for pod in decoded_json(answer.body, type=PodList).items:
                 self.changed(pod)
 
-    async def _read_to_the_end(self, until: float, running: Collection[str]) -> None:
-        seconds = max(until - asyncio.get_running_loop().time(), 0)
+    async def _read_to_the_end(self, seconds: float, running: Collection[str]) -> None:
         pending = {key: task for key, task in self._streams.items() if not task.done()}
         endless = {task for key, task in pending.items() if self._goes_on(key, running)}
-        if ending := set(pending.values()) - endless:
-            await asyncio.wait(ending, timeout=seconds)
+        ending = set(pending.values()) - endless
+        while ending:
+            before = self._lines
+            _, ending = await asyncio.wait(ending, timeout=seconds)
+            if self._lines == before:
+                break
         if endless:
             await asyncio.wait(endless, timeout=_LINGER_SECONDS)
 
@@ -168,28 +173,48 @@ class LogFollower:
     # One log.
 
     async def _read(self, pod: JobPod, key: LogKey) -> None:
+        """To its end; a connection that is cut is made again, and nothing is shown twice."""
         is_only = len(pod.spec.containers) == 1 and key.container == pod.spec.containers[0].name
         container = "" if is_only else key.container
-        request = log_request(pod, key, self._wanted, follow=True)
-        try:
-            async with aclosing(split_lines(self._sender.chunks(request))) as lines:
-                async for text in lines:
-                    self._show(Line(pod.replica, container, text, pod.attempt))
-        except RefusedError:
-            # It was gone before it could be read; the job's status tells how it ended.
-            return
-        except ClientError as problem:
-            cut_off = f"[log cut off: {problem}]".encode()
-            self._show(Line(pod.replica, container, cut_off, pod.attempt))
+        shown = failures = 0
+        while True:
+            request = log_request(pod, key, self._wanted, follow=True, is_resumed=shown > 0)
+            try:
+                stream = without_first(shown, self._sender.chunks(request))
+                async with aclosing(split_lines(stream)) as lines:
+                    async for text, size in lines:
+                        shown, failures = shown + size, 0
+                        self._lines += 1
+                        self._show(Line(pod.replica, container, text, pod.attempt))
+                return
+            except RefusedError:
+                # It was gone before it could be read; the job's status tells how it ended.
+                return
+            except ClientError as problem:
+                if not self._can_resume(problem):
+                    cut_off = f"[log cut off: {problem}]".encode()
+                    self._show(Line(pod.replica, container, cut_off, pod.attempt))
+                    return
+            failures += 1
+            await PATIENCE.after(failures)
+
+    def _can_resume(self, problem: ClientError) -> bool:
+        # Of a log that was read from somewhere in it nobody knows where that was.
+        is_whole = self._wanted.tail_lines is None
+        return is_whole and isinstance(problem, ConnectionFailedError) and problem.may_pass
 
 
-def log_request(pod: JobPod, key: LogKey, wanted: Wanted, *, follow: bool) -> Request:
-    """The request for one log."""
+def log_request(
+    pod: JobPod, key: LogKey, wanted: Wanted, *, follow: bool, is_resumed: bool = False
+) -> Request:
+    """The request for one log; when it `is_resumed` another run may have begun meanwhile."""
     options = {"container": key.container}
     if follow:
         options["follow"] = "true"
     if wanted.run is not None:
         options["run"] = str(wanted.run)
+    elif is_resumed:
+        options["run"] = str(key.run)
     if wanted.attempt is not None and wanted.attempt != pod.attempt:
         options["attempt"] = str(wanted.attempt)
     return _log_request(wanted, pod.metadata.name, options)
@@ -219,16 +244,30 @@ def _log_request(wanted: Wanted, pod: str, options: dict[str, str]) -> Request:
     )
 
 
-async def split_lines(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Whole lines without their ends; the last one also if nothing ended it."""
+async def without_first(
+    count: int, chunks: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """All but so many bytes."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            rest, count = chunk[count:], max(count - len(chunk), 0)
+            if rest:
+                yield rest
+
+
+async def split_lines(
+    chunks: AsyncGenerator[bytes, None],
+) -> AsyncGenerator[tuple[bytes, int], None]:
+    """Whole lines without their ends, each with how many bytes it took; the last one also if
+    nothing ended it."""
     held = b""
     async with aclosing(chunks):
         async for chunk in chunks:
             *whole, held = (held + chunk).split(b"\n")
             for line in whole:
-                yield line
+                yield line, len(line) + 1
             while len(held) > LINE_BYTES_MAX:
-                yield held[:LINE_BYTES_MAX]
+                yield held[:LINE_BYTES_MAX], LINE_BYTES_MAX
                 held = held[LINE_BYTES_MAX:]
     if held:
-        yield held
+        yield held, len(held)

@@ -41,6 +41,7 @@ class Screen:
         self._drawn: list[str] = []
         self._wrote_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
+        self._is_abandoned = False
 
     @property
     def is_live(self) -> bool:
@@ -53,6 +54,8 @@ class Screen:
 
     def line(self, text: str) -> None:
         """Writes a line above the table, in a moment at the latest."""
+        if self._is_abandoned:
+            return
         if not self._is_live:
             self._out.write(text + "\n")
             self._out.flush()
@@ -65,6 +68,10 @@ class Screen:
         if self._is_live:
             self._table = table
             self._write_soon()
+
+    def abandon(self) -> None:
+        """Nobody reads it any more: nothing is written from now on."""
+        self._is_abandoned = True
 
     def close(self) -> None:
         """Takes the table away: what is written next starts where it stood."""
@@ -97,6 +104,8 @@ class Screen:
 
     def _write(self) -> None:
         """All of it in one go, so that nobody sees a terminal without its table."""
+        if self._is_abandoned:
+            return
         size = self._size()
         erased = _UP_AND_CLEAR.format(lines) if (lines := self._height(size.columns)) else ""
         rows = self._table(size.columns, size.lines) if self._table is not None else ()

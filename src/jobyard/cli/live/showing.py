@@ -121,6 +121,10 @@ class Show:
         now = self._ended.get(view.uid, time.monotonic())
         return Timed(view, now - self._began)
 
+    def abandon(self) -> None:
+        """Nobody reads it any more: a closed terminal refuses what is written."""
+        self._screen.abandon()
+
     def close(self) -> None:
         """Takes the live table away."""
         self._screen.close()

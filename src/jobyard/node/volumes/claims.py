@@ -1,4 +1,4 @@
-"""Claims are folders: those that were named for them, else one below the data folder.
+"""Claims are folders: those that were named for them, else one of ours that stays.
 
 Which claims exist is the API server's to say; here is only where their files are.
 """
@@ -17,10 +17,15 @@ _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class ClaimFolders:
-    """Where the files of each claim are. `named` has names, or namespace/name."""
+    """Where the files of each claim are. `named` has names, or namespace/name.
 
-    def __init__(self, data: Path, named: Mapping[str, Path]) -> None:
-        self._data = data
+    Others are below `kept`, which may be shared by several engines; those that an earlier release
+    made below the data folder of one stay where they are.
+    """
+
+    def __init__(self, data: Path, named: Mapping[str, Path], kept: Path | None = None) -> None:
+        self._own = data / "claims"
+        self._kept = kept or self._own
         self._named = dict(named)
 
     def is_named(self, namespace: str, claim: str) -> bool:
@@ -41,6 +46,9 @@ class ClaimFolders:
         for part in (namespace, claim):
             if not _NAME.fullmatch(part) or ".." in part:
                 raise VolumeError(volume, f"claim {part!r}: not a name", may_pass=False)
-        folder = self._data / "claims" / namespace / claim
+        earlier = self._own / namespace / claim
+        if earlier.is_dir():
+            return earlier
+        folder = self._kept / namespace / claim
         folder.mkdir(parents=True, exist_ok=True)
         return folder
