@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from jobyard.api.kinds import kind_named
+from jobyard.cli.live.ending import Ends, until_ended
 from jobyard.cli.live.following import Following
 from jobyard.cli.live.happenings import CUT_DOWN, Happenings
 from jobyard.cli.live.jobs import JobView, ReplicaView
@@ -23,10 +24,9 @@ from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.troubles import Troubles
-from jobyard.cli.run import Flags, until_ended
-from jobyard.cli.target import Target
 from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.request import Answer, Problem, Request, resource_of
+from jobyard.run.private import EngineFailedError
 
 T = TypeVar("T")
 JSON = dict[str, Any]
@@ -292,17 +292,12 @@ class Endless:
 
 
 def test_nothing_is_followed_any_more_when_the_engine_has_failed() -> None:
-    flags = Flags(
-        pvc=(), image=(), assignments=(), strict=False, keep=False, timeout=None, runtime="auto",
-        quiet=False, output="text", target=Target(),
-    )  # fmt: skip
-
     async def talk() -> None:
         jobs: Any = Endless()
-        failed = asyncio.Event()
-        asyncio.get_running_loop().call_soon(failed.set)
-        with pytest.raises(click.ClickException, match="the engine can't go on"):
-            await until_ended(jobs, flags, (asyncio.Event(), failed), showing())
+        ends = Ends()
+        asyncio.get_running_loop().call_soon(ends.failed.set)
+        with pytest.raises(EngineFailedError, match="the engine can't go on"):
+            await until_ended(jobs, ends, showing())
         assert not jobs.is_followed
         assert asyncio.all_tasks() == {asyncio.current_task()}
 

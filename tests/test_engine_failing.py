@@ -19,7 +19,7 @@ from jobyard.server.journal import Batch, JournalError
 
 DEADLINE_SECONDS = 60
 SOURCES = Path(jobyard.__file__).parent
-SETTINGS = EngineSettings(runtime="host", stops_everything=True)
+SETTINGS = EngineSettings(runtime="host")
 
 
 def write_of(name: str) -> Request:

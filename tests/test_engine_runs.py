@@ -1,4 +1,4 @@
-"""The folders of private engines, while several runs come and go; and the door to one of them."""
+"""The folders of runs, while several come and go; and the door to the engine of one."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from waiting import until_it_holds
 
 from jobyard.run import private as private_module
 from jobyard.run import service
-from jobyard.run.engine import EngineSettings
-from jobyard.run.homes import DataFolder, alive, dead_runs, private, private_ones
-from jobyard.run.private import clear_dead_runs, private_engine
+from jobyard.run.engine import Engine, EngineSettings
+from jobyard.run.homes import DataFolder, alive, dead_runs, new_run, private_ones
 
 DEADLINE_SECONDS = 60
 CLEAR = """
-import asyncio, sys
+import sys
 from pathlib import Path
-from jobyard.run.private import clear_dead_runs
+from jobyard.run.homes import dead_runs, removed
 
-asyncio.run(clear_dead_runs(Path(sys.argv[1])))
+with dead_runs(Path(sys.argv[1])) as folders:
+    for folder in folders:
+        removed(Path(sys.argv[1]), folder)
 """
 DIES = """
 import os, sys
 from pathlib import Path
-from jobyard.run.homes import private
+from jobyard.run.homes import new_run
 
-with private(Path(sys.argv[1])) as folder:
+with new_run(Path(sys.argv[1]), 'job') as folder:
     (folder.path / "left").touch()
     os._exit(0)
 """
@@ -65,20 +66,20 @@ def test_a_folder_is_in_use_from_its_first_moment(
         return path
 
     monkeypatch.setattr(tempfile, "mkdtemp", made_while_another_run_clears)
-    with private(tmp_path) as folder:
+    with new_run(tmp_path, "job") as folder:
         assert clearing[0].wait(DEADLINE_SECONDS) == 0
         assert (folder.path / "mine").exists()
         assert folder.is_in_use
-    assert not folder.path.exists()
+    assert not folder.is_in_use
 
 
 def test_what_a_killed_run_left_is_cleared_and_what_runs_is_not(tmp_path: Path) -> None:
-    with private(tmp_path) as mine:
+    with new_run(tmp_path, "job") as mine:
         subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=True)
         # One that was killed before it had a lock.
         (tmp_path / "runs" / "empty").mkdir()
         assert len(list(private_ones(tmp_path))) == 3
-        asyncio.run(clear_dead_runs(tmp_path))
+        subprocess.run([sys.executable, "-c", CLEAR, str(tmp_path)], check=True)
         assert [each.path for each in private_ones(tmp_path)] == [mine.path]
         assert mine.is_in_use
 
@@ -92,7 +93,7 @@ def test_what_one_clears_another_leaves_alone(tmp_path: Path) -> None:
 
 
 def test_runs_are_told_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
-    with private(tmp_path) as first, private(tmp_path) as second:
+    with new_run(tmp_path, "job") as first, new_run(tmp_path, "job") as second:
         for n, folder in enumerate((first, second)):
             os.utime(folder.path / "engine.lock", (n, n))
         # Whatever is written there afterwards.
@@ -112,21 +113,22 @@ def test_a_door_that_cannot_be_opened_is_told(
         yield
 
     said: list[str] = []
-    told = asyncio.Event()
 
-    def say(text: str) -> None:
-        said.append(text)
-        told.set()
+    async def story() -> None:
+        with DataFolder(tmp_path / "engine") as folder:
+            async with Engine(folder, EngineSettings(runtime="host"), said.append) as engine:
+                closing = asyncio.Event()
+                told = asyncio.Event()
 
-    async def story() -> DataFolder:
-        settings = EngineSettings(runtime="host", stops_everything=True)
-        async with private_engine(settings, keeps=False, say=say) as engine:
-            await told.wait()
-            return engine.folder
+                def say(text: str) -> None:
+                    said.append(text)
+                    told.set()
 
-    monkeypatch.setenv("JOBYARD_HOME", str(tmp_path))
+                door = asyncio.create_task(private_module._door(engine, closing, say))
+                await told.wait()
+                await door
+
     monkeypatch.setattr(service, "open_door", stuck)
     monkeypatch.setattr(private_module, "DOOR_SECONDS", 0.01)
-    folder = asyncio.run(asyncio.wait_for(story(), DEADLINE_SECONDS))
-    assert said == ["other commands can't reach this run: no sockets left"]
-    assert not folder.path.exists()
+    asyncio.run(asyncio.wait_for(story(), DEADLINE_SECONDS))
+    assert said[-1] == "other commands can't reach this run: no sockets left"

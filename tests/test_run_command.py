@@ -18,12 +18,11 @@ from crash_stage import inside
 from rig.person import Person, person
 from waiting import run, until_it_holds
 
+from jobyard.cli.live.ending import INTERRUPTED, Ends, until_ended
 from jobyard.cli.live.jobs import JobView
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
-from jobyard.cli.run import INTERRUPTED, Flags, until_ended
-from jobyard.cli.target import Target
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -109,18 +108,14 @@ class LastWords:
 
 
 def test_what_jobs_say_last_is_read_when_they_are_gone() -> None:
-    flags = Flags(
-        pvc=(), image=(), assignments=(), strict=False, keep=False, timeout=None, runtime="auto",
-        quiet=False, output="text", target=Target(),
-    )  # fmt: skip
     screen = Screen(io.StringIO(), is_live=False, clock=time.monotonic)
 
     async def talk() -> None:
         jobs: Any = LastWords()
         show = Show(screen, Palette(is_coloured=False), is_quiet=False)
-        asked = asyncio.Event()
-        asked.set()
-        code, _ = await until_ended(jobs, flags, (asked, asyncio.Event()), show)
+        ends = Ends()
+        ends.stopped.set()
+        code, _ = await until_ended(jobs, ends, show)
         assert code == INTERRUPTED
         assert jobs.was_read
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -239,25 +234,6 @@ def test_two_runs_at_once_do_not_meet(somebody: Person) -> None:
     nothing_is_left(somebody)
 
 
-def test_a_run_that_was_killed_is_cleared_away_by_the_next(somebody: Person) -> None:
-    running = somebody.start("run", job(somebody, "echo up; sleep 1000"))
-    assert running.stdout is not None
-    for line in running.stdout:
-        if line.strip() == "worker-0 | up":
-            break
-    engines = [pid for pid, words in somebody.processes().items() if " -m jobyard run" in words]
-    for pid in engines:
-        os.kill(pid, signal.SIGKILL)
-    running.wait(timeout=10)
-    running.stdout.close()
-    assert running.stderr is not None
-    running.stderr.close()
-    assert any("sleep 1000" in words for words in somebody.processes().values())
-    done = somebody.run("run", job(somebody, "echo next", "next"))
-    assert done.returncode == 0
-    nothing_is_left(somebody)
-
-
 def test_a_command_that_is_not_there_says_so(somebody: Person) -> None:
     path = job(somebody, "true")
     Path(path).write_text(Path(path).read_text().replace("[sh, -c,", "[no-such-program,"))
@@ -270,7 +246,7 @@ def test_a_command_that_is_not_there_says_so(somebody: Person) -> None:
 def test_help_names_every_exit_code() -> None:
     with person(is_ordinary=False) as who:
         told = who.run("run", "--help").stdout
-    for code in ("0", "1", "2", "124", "130"):
+    for code in ("0", "1", "2", "75", "124", "129", "130"):
         assert re.search(rf"\b{code}:", told), code
 
 

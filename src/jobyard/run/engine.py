@@ -107,6 +107,7 @@ class Engine:
         )
         agent = Agent(self.sender, runtime, options, say=self._say)
         self.kubelet = self.sender.kubelet = agent.kubelet
+        self._ready = agent.ready
         machine = Machine(
             name=options.node_name,
             capacity=Amounts.of(options.capacity.resources()),
@@ -138,6 +139,15 @@ class Engine:
         runtime.hub.when_ready = outside.listen
         self._stack.push_async_callback(outside.close)
         return outside
+
+    async def ready(self) -> None:
+        """Until the node is there and knows its pods, or the engine can't go on."""
+        waiting = [asyncio.ensure_future(each.wait()) for each in (self._ready, self.failed)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
 
     async def _close(self, runtime: Runtime) -> None:
         await runtime.close(stop_everything=self.stops_everything)

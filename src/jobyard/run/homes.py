@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -172,6 +172,19 @@ def new_run(home: Path, name: str) -> Iterator[DataFolder]:
                 made = Path(tempfile.mkdtemp(dir=runs, prefix=f"{name[:40]}-"))
             folder = held.enter_context(DataFolder(made))
         yield folder
+
+
+@contextmanager
+def dead_runs(home: Path) -> Iterator[Sequence[DataFolder]]:
+    """The folders of runs without an engine: meanwhile they are ours, and nobody else's."""
+    with ExitStack() as held:
+        dead: list[DataFolder] = []
+        with _all_runs(home):
+            for folder in private_ones(home):
+                # In use, or somebody else's.
+                with suppress(HomeError, OSError):
+                    dead.append(held.enter_context(folder))
+        yield dead
 
 
 def removed(home: Path, folder: DataFolder) -> None:

@@ -107,7 +107,7 @@ def fork_engine(record: Record) -> Birth:
     try:
         os.close(heard)
         os.setsid()
-        _be_engine(where, record, told)
+        _be_engine(where, record, told, is_new=True)
     except BaseException:
         os._exit(1)
     os._exit(0)
@@ -140,12 +140,14 @@ class _End(Enum):
     LEFT = auto()
 
 
-def _be_engine(where: AbstractContextManager[DataFolder], record: Record, told: int) -> None:
+def _be_engine(
+    where: AbstractContextManager[DataFolder], record: Record, told: int, *, is_new: bool
+) -> None:
     """Runs the engine to its end; what keeps it from coming up is told."""
     try:
         with where as folder:
             _turn_away(folder.path)
-            end = asyncio.run(_serve(folder, record, told))
+            end = asyncio.run(_serve(folder, record, told, is_new=is_new))
             if record.keeps:
                 # From now on it is the folder of `up` and no more.
                 for name in (RECORD, SOCKET):
@@ -180,7 +182,7 @@ def _turn_away(folder: Path) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-async def _serve(folder: DataFolder, record: Record, told: int) -> _End:
+async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool) -> _End:
     # Imported here: the command that forks us needs none of it.
     from jobyard.run.engine import Engine, EngineSettings
     from jobyard.run.link import Desk, Notes
@@ -199,6 +201,9 @@ async def _serve(folder: DataFolder, record: Record, told: int) -> _End:
         loop.add_signal_handler(number, leaving.set)
     notes = Notes()
     async with Engine(folder, settings, notes.say) as engine:
+        if not is_new:
+            # Whoever takes a run up asks for logs at once: of pods that the node doesn't know yet.
+            await engine.ready()
         # From the first attendance on it is a run that others are told of.
         desk = Desk(engine.sender, notes, partial(record.write, folder.path))
         async with desk.open(folder.path / SOCKET):
@@ -288,7 +293,7 @@ def main(folder: str) -> NoReturn:
     os.environ.update(record.environment)
     with suppress(OSError):
         os.chdir(record.folder)
-    _be_engine(DataFolder(path), record, told)
+    _be_engine(DataFolder(path), record, told, is_new=False)
     sys.exit(0)
 
 

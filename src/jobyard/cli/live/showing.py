@@ -6,6 +6,7 @@ It keeps what was seen last of each job for the live table, and since when; how 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -19,6 +20,7 @@ from jobyard.cli.live.rows import Timed, last_lines, live_lines
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.widths import printable
+from jobyard.cli.lost_output import silence
 
 # A longer name isn't waited for by the others' columns.
 PREFIX_COLUMNS_MAX: Final = 32
@@ -124,6 +126,7 @@ class Show:
     def abandon(self) -> None:
         """Nobody reads it any more: a closed terminal refuses what is written."""
         self._screen.abandon()
+        silence(sys.stdout.fileno(), sys.stderr.fileno())
 
     def close(self) -> None:
         """Takes the live table away."""
