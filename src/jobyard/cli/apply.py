@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 import msgspec
 
@@ -9,13 +11,14 @@ from jobyard.cli.accepting import accepted, as_written
 from jobyard.cli.asking import ask
 from jobyard.cli.deeds import Deed, deed_output, tell
 from jobyard.cli.file_names import FileName
-from jobyard.cli.live.submission import SubmissionError, apply
+from jobyard.cli.live.submission import SubmissionError, apply, is_job
 from jobyard.cli.sources import read_sources
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
 from jobyard.client.request import get
 from jobyard.client.sender import Sender
+from jobyard.run.homes import alive, home_of
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,11 +54,21 @@ def command(files: tuple[str, ...], output: str, target: Target) -> None:
             after = await apply(sender, resource, body, where)
             done = _what_happened(before, after)
             tell(output, Deed(resource.kind, where, name, done, {"action": done}))
+        if any(is_job(value) for value in objects):
+            _tell_folder(target)
 
     try:
         ask(target, talk)
     except (SubmissionError, UnknownKindError) as problem:
         raise click.ClickException(str(problem)) from problem
+
+
+def _tell_folder(target: Target) -> None:
+    """Where programs of jobs will find files: not where `apply` was called, on one machine."""
+    folder = None if target.names_cluster else alive(home_of(os.environ))
+    presence = folder.presence if folder is not None else None
+    if presence is not None and presence.started_in != os.getcwd():
+        click.echo(f"jobs run in {presence.started_in}, where the engine was started", err=True)
 
 
 def _what_happened(before: object, after: object) -> str:

@@ -113,7 +113,7 @@ async def _attend(run: Run, birth: Birth | None, show: Show, output: str) -> int
     async with attending_run(run, birth, show) as attendance:
         ends.failed = attendance.failed
         jobs = await _jobs(attendance.link)
-        show.expect(str(job) for job in jobs)
+        show.expect((str(job) for job in jobs), is_late=True)
         following = Following(attendance.link, jobs, show)
         code, views = await until_ended(following, ends, show, stops_jobs=False)
         if code in (HUNG_UP, INTERRUPTED):
@@ -173,7 +173,7 @@ async def _follow(what: str, target: Target, show: Show, output: str) -> int:
     async with Transport(cluster) as transport:
         job = await found(transport, target.namespace_of(cluster), what)
         reference = Reference(job.resource, job.namespace, job.name, job.uid)
-        show.expect([str(reference)])
+        show.expect([str(reference)], is_late=True)
         following = Following(transport, [reference], show)
         code, views = await until_ended(following, ends, show, stops_jobs=False)
         if code in (HUNG_UP, INTERRUPTED):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -38,10 +39,12 @@ class Show:
         self._ended: dict[str, float] = {}
         self._width = 0
         self._names_jobs = False
+        self._is_late = False
         self._said: set[str] = set()
 
-    def expect(self, jobs: Iterable[str]) -> None:
-        """The jobs there are going to be, as KIND/NAME."""
+    def expect(self, jobs: Iterable[str], *, is_late: bool = False) -> None:
+        """The jobs there are going to be, as KIND/NAME; or those that began without us."""
+        self._is_late = is_late
         self._names_jobs = len(list(jobs)) > 1
         self._began = time.monotonic()
 
@@ -120,6 +123,8 @@ class Show:
         return live_lines(jobs, self._palette, max(lines // 2, 1))
 
     def _timed(self, view: JobView) -> Timed:
+        if self._is_late:
+            return Timed(view, _lasted(view))
         now = self._ended.get(view.uid, time.monotonic())
         return Timed(view, now - self._began)
 
@@ -138,3 +143,18 @@ class Show:
         for view in views:
             lines += ["", *last_lines(self._timed(view), self._palette, self._screen.columns)]
         return lines
+
+
+def _lasted(view: JobView) -> float:
+    """How long a job has taken, by its own status."""
+    began, ended = (_moment(text) for text in (view.started_at, view.ended_at))
+    if began is None:
+        return 0.0
+    return max(((ended or datetime.now(UTC)) - began).total_seconds(), 0.0)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
