@@ -15,6 +15,7 @@ from jobyard.cli.live.jobs import JobView, ReplicaView, view_of
 from jobyard.cli.live.rows import Timed, last_lines, live_lines
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.widths import cut, one_line, printable, width_of
+from jobyard.cli.sequences import RESET, finished, marked
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -166,13 +167,13 @@ def test_a_dumb_terminal_gets_plain_lines(somebody: Person) -> None:
     ],
 )
 def test_what_is_shown_of_a_log_line(raw: bytes, shown: str) -> None:
-    assert printable(raw) == shown
+    assert finished(printable(raw), is_coloured=True) == shown
 
 
 def test_wide_characters_take_two_columns_and_colours_none() -> None:
-    assert width_of("a中\x1b[31mb\x1b[0m") == 4
+    assert width_of(f"a中{marked('31')}b{RESET}") == 4
     assert cut("训练失败", 5) == "训练…"
-    assert cut("\x1b[31mabcdef\x1b[0m", 4) == "\x1b[31mabc…\x1b[0m"
+    assert cut(f"{marked('31')}abcdef{RESET}", 4) == f"{marked('31')}abc…{RESET}"
     assert cut("abcd", 4) == "abcd"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -28,6 +27,7 @@ from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.submission import SubmissionError, is_job, submit, title_of
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.setting import assignment, with_assignments
 from jobyard.cli.sources import read_sources
 from jobyard.cli.target import DEFAULT_NAMESPACE, Target, target_options
@@ -220,17 +220,17 @@ def _show(flags: Flags) -> Show:
 def _report(show: Show, views: list[JobView], flags: Flags, code: int) -> None:
     show.close()
     for line in show.summary(views):
-        click.echo(line, err=flags.output == "json")
+        say(line, err=flags.output == "json")
     if flags.output == "json":
         jobs = [msgspec.to_builtins(view) for view in views]
-        click.echo(json.dumps({"exitCode": code, "jobs": jobs}, indent=2))
+        say_json({"exitCode": code, "jobs": jobs}, indent=2)
 
 
 def _tell_how_to_look(views: list[JobView], namespace: str) -> None:
     """After --keep: nothing is running any more that could be asked."""
     view = views[0]
     where = "" if view.namespace == DEFAULT_NAMESPACE else f" -n {view.namespace or namespace}"
-    click.echo(
+    say(
         f"kept: `jobyard up -d` starts the engine again, then `jobyard logs {view}{where}` and"
         f" `jobyard describe {view}{where}` show what is there",
         err=True,
@@ -268,7 +268,7 @@ async def _connected(flags: Flags, show: Show) -> AsyncIterator[Connection]:
         from jobyard.client.transport import Transport
 
         if presence is not None and not flags.quiet:
-            click.echo(f"on the engine of pid {presence.pid}, which keeps the jobs", err=True)
+            say(f"on the engine of pid {presence.pid}, which keeps the jobs", err=True)
         cluster = target.cluster()
         async with Transport(cluster) as transport:
             yield Connection(transport, target.namespace_of(cluster))

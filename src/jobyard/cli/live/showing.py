@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-import click
-
 from jobyard.cli.live.jobs import JobView
 from jobyard.cli.live.log_lines import Line
 from jobyard.cli.live.pods import JobPod
 from jobyard.cli.live.rows import Timed, last_lines, live_lines
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.style import Palette
-from jobyard.cli.live.widths import printable
+from jobyard.cli.live.widths import last_state, printable
+from jobyard.cli.saying import say
 
 # A longer name isn't waited for by the others' columns.
 PREFIX_COLUMNS_MAX: Final = 32
@@ -67,7 +66,7 @@ class Show:
         if self._screen.is_live:
             self.warn(text)
         else:
-            click.echo(text, err=True)
+            say(text, err=True)
 
     def lines_of(self, job: str) -> Callable[[Line], None]:
         """What writes the log lines of a job, KIND/NAME."""
@@ -81,7 +80,12 @@ class Show:
     def _write(self, job: str, line: Line) -> None:
         name = self._prefix(job, line.replica, line.container)
         self._widen(name)
-        self._screen.line(f"{self._palette.prefix(name, self._width)} {printable(line.text)}")
+        front = f"{self._palette.prefix(name, self._width)} "
+        if self._screen.is_terminal:
+            self._screen.line(front + printable(line.text))
+        else:
+            # As `kubectl logs` does: what a program gets is for it to judge.
+            self._screen.pass_on(front, last_state(line.text))
 
     def _prefix(self, job: str, replica: str, container: str) -> str:
         parts = [job.partition("/")[2]] if self._names_jobs else []
