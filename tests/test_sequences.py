@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -209,3 +211,23 @@ def test_the_two_that_hand_a_stream_on_write_nothing_to_it() -> None:
 )
 def test_the_test_of_one_way_can_fail(text: str) -> None:
     assert list(other_ways(text))
+
+
+def test_what_is_logged_without_being_asked_acts_no_more_than_the_rest() -> None:
+    program = (
+        "import logging, sys\n"
+        "from jobyard.cli.main import cli\n"
+        "cli.get_command(None, 'get')\n"
+        "log = logging.getLogger('x')\n"
+        "try: raise ValueError(sys.argv[1])\n"
+        "except ValueError: log.warning('%s', sys.argv[1], exc_info=True)\n"
+        "from jobyard.controller.logs import LogFormat, configure\n"
+        "configure(LogFormat.TEXT)\n"
+        "try: raise ValueError(sys.argv[1])\n"
+        "except ValueError: log.warning('%s', sys.argv[1], exc_info=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, TEXT.replace("\x00", "")], capture_output=True
+    )
+    assert done.stderr.count(b"before") > 4 * len(SEQUENCES) // 2, done.stderr
+    assert strays(done.stderr) == []

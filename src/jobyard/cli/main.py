@@ -66,6 +66,11 @@ class LazyCommands(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute or "command")
+        if "logging" in sys.modules:
+            # Imported here: it is slow to import, and what needs it has done so by now.
+            from jobyard.cli.log_words import guard_log
+
+            guard_log()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

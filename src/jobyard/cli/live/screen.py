@@ -12,6 +12,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TextIO
 
 from jobyard.cli.live.widths import cut, width_of
@@ -115,7 +116,9 @@ class Screen:
 
     def _on_time(self) -> None:
         self._timer = None
-        self._write()
+        # Nobody waits for this; who writes the next line will hear.
+        with suppress(OSError):
+            self._write()
 
     def _write(self) -> None:
         """All of it in one go, so that nobody sees a terminal without its table."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from jobyard.cli.live.jobs import JobView
@@ -45,7 +46,9 @@ class Show:
     def note(self, text: str) -> None:
         """One line of our own, to be told from those of the user's programs."""
         if not self._is_quiet:
-            self._screen.line(self._palette.faint(text))
+            # The engine speaks here too, and can't help it: who shows the logs will hear.
+            with suppress(OSError):
+                self._screen.line(self._palette.faint(text))
 
     def note_once(self, text: str) -> None:
         """The same, unless it was said before: many replicas, or many tries, and one fact."""
