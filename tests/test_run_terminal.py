@@ -133,6 +133,38 @@ def test_a_low_terminal_counts_replicas(somebody: Person) -> None:
         assert terminal.wait() == 0, terminal.text
 
 
+RANKS = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: ranks}
+spec:
+  replicaSpecs:
+  - type: worker
+    replicas: 4
+    template:
+      spec:
+        terminationGracePeriodSeconds: 1
+        containers:
+        - name: pytorch
+          image: x
+          command: [sh, -c, 'case $RANK in 3) exec sleep 1000;; *) sleep 0.$((RANK * 4));; esac']
+"""
+
+
+def test_ranks_that_end_just_after_the_first_were_not_stopped(somebody: Person) -> None:
+    """The job is over with rank 0; those that end by themselves then are shown as they ended."""
+    with closing(Terminal(90, 24)) as terminal:
+        terminal.start(somebody, "run", str(somebody.write("ranks.yaml", RANKS)), NO_COLOR="1")
+        assert terminal.wait() == 0, terminal.text
+    rows = [line.split()[:2] for line in terminal.text if line.startswith("worker-")]
+    assert rows == [
+        ["worker-0", "Succeeded"],
+        ["worker-1", "Succeeded"],
+        ["worker-2", "Succeeded"],
+        ["worker-3", "Stopped"],
+    ]
+
+
 def test_ctrl_c_takes_the_table_away_and_stops_the_job(somebody: Person) -> None:
     with closing(Terminal(80, 24)) as terminal:
         terminal.start(somebody, "run", job(somebody, "echo up; sleep 1000"), NO_COLOR="1")
