@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -461,6 +462,18 @@ def test_a_full_disk_is_no_fault_of_jobyard() -> None:
     done = subprocess.run(
         f"{JOBYARD} crds > /dev/full", shell=True, capture_output=True, text=True, timeout=60
     )
+    assert done.returncode == 1
+    assert done.stderr == "Error: the output can't be written: No space left on device\n"
+
+
+def test_a_full_disk_is_no_fault_of_the_engine_of_a_run(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(VALID.replace("image: i}", "image: i, command: [echo, hello]}"))
+    done = subprocess.run(
+        f"{JOBYARD} run {job} > /dev/full",
+        env=os.environ | {"JOBYARD_HOME": str(tmp_path / "home")},
+        shell=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "Error: the output can't be written: No space left on device\n"
 

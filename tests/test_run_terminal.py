@@ -15,6 +15,7 @@ from jobyard.cli.live.jobs import JobView, ReplicaView, view_of
 from jobyard.cli.live.rows import Timed, last_lines, live_lines
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.widths import cut, one_line, printable, width_of
+from jobyard.cli.sequences import RESET, finished, marked
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
@@ -132,6 +133,38 @@ def test_a_low_terminal_counts_replicas(somebody: Person) -> None:
         assert terminal.wait() == 0, terminal.text
 
 
+RANKS = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: ranks}
+spec:
+  replicaSpecs:
+  - type: worker
+    replicas: 4
+    template:
+      spec:
+        terminationGracePeriodSeconds: 1
+        containers:
+        - name: pytorch
+          image: x
+          command: [sh, -c, 'case $RANK in 3) exec sleep 1000;; *) sleep 0.$((RANK * 4));; esac']
+"""
+
+
+def test_ranks_that_end_just_after_the_first_were_not_stopped(somebody: Person) -> None:
+    """The job is over with rank 0; those that end by themselves then are shown as they ended."""
+    with closing(Terminal(90, 24)) as terminal:
+        terminal.start(somebody, "run", str(somebody.write("ranks.yaml", RANKS)), NO_COLOR="1")
+        assert terminal.wait() == 0, terminal.text
+    rows = [line.split()[:2] for line in terminal.text if line.startswith("worker-")]
+    assert rows == [
+        ["worker-0", "Succeeded"],
+        ["worker-1", "Succeeded"],
+        ["worker-2", "Succeeded"],
+        ["worker-3", "Stopped"],
+    ]
+
+
 def test_ctrl_c_takes_the_table_away_and_stops_the_job(somebody: Person) -> None:
     with closing(Terminal(80, 24)) as terminal:
         terminal.start(somebody, "run", job(somebody, "echo up; sleep 1000"), NO_COLOR="1")
@@ -166,13 +199,13 @@ def test_a_dumb_terminal_gets_plain_lines(somebody: Person) -> None:
     ],
 )
 def test_what_is_shown_of_a_log_line(raw: bytes, shown: str) -> None:
-    assert printable(raw) == shown
+    assert finished(printable(raw), is_coloured=True) == shown
 
 
 def test_wide_characters_take_two_columns_and_colours_none() -> None:
-    assert width_of("a中\x1b[31mb\x1b[0m") == 4
+    assert width_of(f"a中{marked('31')}b{RESET}") == 4
     assert cut("训练失败", 5) == "训练…"
-    assert cut("\x1b[31mabcdef\x1b[0m", 4) == "\x1b[31mabc…\x1b[0m"
+    assert cut(f"{marked('31')}abcdef{RESET}", 4) == f"{marked('31')}abc…{RESET}"
     assert cut("abcd", 4) == "abcd"
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from jobyard.cli.saying import say
 from jobyard.cli.sources import expect_names
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
@@ -29,7 +30,7 @@ def accepted(documents: Iterable[Document]) -> list[Checked]:
 
         for result in results:
             for finding in by_line(result):
-                click.echo(finding_line(result, finding), err=True)
+                say(finding_line(result, finding), err=True)
     if any(result.has_errors for result in results):
         raise click.exceptions.Exit(BAD_INPUT)
     return results

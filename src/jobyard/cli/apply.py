@@ -12,6 +12,7 @@ from jobyard.cli.asking import ask
 from jobyard.cli.deeds import Deed, deed_output, tell
 from jobyard.cli.file_names import FileName
 from jobyard.cli.live.submission import SubmissionError, apply, is_job
+from jobyard.cli.saying import say
 from jobyard.cli.sources import read_sources
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
@@ -68,7 +69,7 @@ def _tell_folder(target: Target) -> None:
     folder = None if target.names_cluster else alive(home_of(os.environ))
     presence = folder.presence if folder is not None else None
     if presence is not None and presence.started_in != os.getcwd():
-        click.echo(f"jobs run in {presence.started_in}, where the engine was started", err=True)
+        say(f"jobs run in {presence.started_in}, where the engine was started", err=True)
 
 
 def _what_happened(before: object, after: object) -> str:

@@ -13,6 +13,7 @@ from jobyard.api.kinds import Kind
 from jobyard.cli.kind_names import kind_or_error
 from jobyard.cli.live.one_object import Reference
 from jobyard.cli.live.pods import JobPod, PodList, selector_of
+from jobyard.cli.saying import say
 from jobyard.cli.selecting import JOBS, check_name, check_pair, named_resources
 from jobyard.cli.target import Target
 from jobyard.client.deep_json import decoded_json
@@ -76,7 +77,7 @@ async def send(sender: Sender, request: Request) -> Answer:
 
 def declined(text: str) -> NoReturn:
     """Ends the command with 1: what was asked for is no mistake, but can't be had any more."""
-    click.echo(f"Error: {text}", err=True)
+    say(f"Error: {text}", err=True)
     raise click.exceptions.Exit(DECLINED)
 
 

@@ -18,6 +18,7 @@ from jobyard.cli.live.following import Following
 from jobyard.cli.live.one_object import Reference
 from jobyard.cli.live.showing import Show
 from jobyard.cli.run import report, show_for, tell_how_to_attach
+from jobyard.cli.saying import say
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError
@@ -62,7 +63,7 @@ def command(
     except (ClientError, HomeError) as problem:
         raise click.ClickException(str(problem)) from problem
     except EngineFailedError as problem:
-        click.echo(f"Error: {problem}", err=True)
+        say(f"Error: {problem}", err=True)
         code = CANNOT_GO_ON
     finally:
         show.close()

@@ -6,7 +6,6 @@ A row says if its object is gone; the others are for programs, which see the obj
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, NoReturn, Protocol
@@ -25,6 +24,7 @@ from jobyard.cli.questions import (
     short_title,
     whole,
 )
+from jobyard.cli.saying import as_json, say
 from jobyard.cli.selecting import Choice
 from jobyard.cli.tables import GrowingTable, Table
 from jobyard.client.backoff import wait_seconds
@@ -79,7 +79,7 @@ async def show_changes(sender: Sender, question: Question) -> NoReturn:
         raise click.ClickException("\n".join(f'{plural} "{name}" not found' for name in missing))
     _print(there)
     if not there:
-        click.echo(question.nothing, err=True)
+        say(question.nothing, err=True)
     while True:
         async with aclosing(_events(sender, question, choice, version)) as events:
             async for event in events:
@@ -92,7 +92,7 @@ async def show_changes(sender: Sender, question: Question) -> NoReturn:
 def _print(changes: list[_Change]) -> None:
     for change in changes:
         for line in change.lines:
-            click.echo(line)
+            say(line)
 
 
 async def _events(
@@ -174,7 +174,7 @@ class _Objects:
         value = whole(self._choice, obj)
         match self._output:
             case "json":
-                text = json.dumps(value)
+                text = as_json(value)
             case "yaml":
                 text = f"---\n{as_yaml(value).rstrip()}"
             case _:

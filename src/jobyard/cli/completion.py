@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from jobyard.cli.saying import say
+
 _WHERE = {
     "bash": 'eval "$(jobyard completion bash)"   # in ~/.bashrc',
     "zsh": 'eval "$(jobyard completion zsh)"   # in ~/.zshrc',
@@ -24,4 +26,4 @@ def command(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None, f"click knows {shell}"
-    click.echo(found(cli, {}, "jobyard", "_JOBYARD_COMPLETE").source())
+    say(found(cli, {}, "jobyard", "_JOBYARD_COMPLETE").source())

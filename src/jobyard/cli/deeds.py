@@ -5,12 +5,13 @@ With JSON each object is a line of its own, told when it is done: who reads alon
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 import msgspec
+
+from jobyard.cli.saying import say, say_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,9 +31,9 @@ class Deed(msgspec.Struct, frozen=True):
 def tell(output: str, deed: Deed) -> None:
     if output == "json":
         where = {"namespace": deed.namespace} if deed.namespace else {}
-        click.echo(json.dumps({"kind": deed.kind, **where, "name": deed.name, **deed.what}))
+        say_json({"kind": deed.kind, **where, "name": deed.name, **deed.what})
     else:
-        click.echo(f"{deed.kind}/{deed.name} {deed.done}")
+        say(f"{deed.kind}/{deed.name} {deed.done}")
 
 
 def deed_output(command: F) -> F:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +13,7 @@ from jobyard.cli.events import Event, events_about, events_of
 from jobyard.cli.live.jobs import view_of
 from jobyard.cli.live.style import Palette
 from jobyard.cli.pages import concealed, job_page, object_page
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.selecting import Choice, are_names, chosen
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
@@ -54,14 +53,14 @@ def command(what: tuple[str, ...], output: str, target: Target) -> None:
     if output == "json":
         values = [_as_json(each) for each in described]
         one = len(values) == 1 and (not choices or bool(choices[0].names))
-        click.echo(json.dumps(values[0] if one else values, indent=2))
+        say_json(values[0] if one else values, indent=2)
         return
-    palette = Palette(is_coloured=sys.stdout.isatty())
+    palette = Palette()
     if not described:
-        click.echo("there are none", err=True)
+        say("there are none", err=True)
     for n, each in enumerate(described):
         for line in (*([""] * 2 if n else ()), *_page(each, palette)):
-            click.echo(line)
+            say(line)
 
 
 async def _job(sender: Sender, namespace: str, name: str) -> Described:

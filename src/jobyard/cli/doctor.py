@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import msgspec
 from jobyard.cli.live.style import Palette, table
 from jobyard.cli.mappings import all_image_rules
 from jobyard.cli.needs import Check, kind_checks, own_environment
+from jobyard.cli.saying import say, say_json
 
 
 @click.command("doctor")
@@ -24,15 +23,15 @@ def command(output: str) -> None:
     isolation = [*_isolation()]
     checks = [*isolation, *_hardware(), *_kinds(isolation)]
     if output == "json":
-        click.echo(json.dumps([msgspec.to_builtins(check) for check in checks], indent=2))
+        say_json([msgspec.to_builtins(check) for check in checks], indent=2)
         return
-    palette = Palette(is_coloured=sys.stdout.isatty())
+    palette = Palette()
     for group in dict.fromkeys(check.group for check in checks):
-        click.echo(palette.bold(group))
+        say(palette.bold(group))
         rows = [_row(check, palette) for check in checks if check.group == group]
         for line in table(["", "", "", ""], rows)[1:]:
-            click.echo(f"  {line}")
-        click.echo()
+            say(f"  {line}")
+        say()
     _verdict(checks, palette)
 
 
@@ -46,12 +45,12 @@ def _verdict(checks: list[Check], palette: Palette) -> None:
     missing = [check for check in checks if check.group == "Sandboxes" and not check.is_there]
     vital = [check for check in missing if check.needed_for == "sandboxes"]
     if vital:
-        click.echo(
+        say(
             palette.warning("Replicas run as plain processes here: ")
             + f"{vital[0].name}: {vital[0].detail}"
         )
     else:
-        click.echo("Replicas run in sandboxes here, each with a network of its own.")
+        say("Replicas run in sandboxes here, each with a network of its own.")
 
 
 def _isolation() -> Iterator[Check]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Final
 import click
 
 from jobyard.cli.durations import Duration
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.until import until
 from jobyard.run.homes import DataFolder, HomeError, home_of, standing
 
@@ -44,17 +44,15 @@ def command(data_dir: Path | None, timeout: float, keep_jobs: bool, output: str)
     except HomeError as problem:
         raise click.ClickException(str(problem)) from problem
     if output == "json":
-        click.echo(json.dumps({"folder": str(folder.path), "pid": pid, "podsStopped": count}))
+        say_json({"folder": str(folder.path), "pid": pid, "podsStopped": count})
         return
     if pid:
-        click.echo(f"the engine (pid {pid}) has stopped")
+        say(f"the engine (pid {pid}) has stopped")
     else:
         nowhere = "" if folder.path.is_dir() else f", and there is no {folder.path}"
-        click.echo(f"no engine is running{nowhere}")
+        say(f"no engine is running{nowhere}")
     if count is not None:
-        click.echo(
-            f"stopped {count} {'pod' if count == 1 else 'pods'}; nothing is running any more"
-        )
+        say(f"stopped {count} {'pod' if count == 1 else 'pods'}; nothing is running any more")
 
 
 def _stopped(folder: DataFolder, seconds: float, keep_jobs: bool) -> tuple[int | None, int | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +13,7 @@ from jobyard.cli.live.jobs import view_of
 from jobyard.cli.live.pods import JobPod, stem_of
 from jobyard.cli.live.style import duration, table
 from jobyard.cli.live.widths import one_line
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import EVENTS, PODS, listing
@@ -35,12 +35,12 @@ def command(job: str | None, output: str, target: Target) -> None:
 
     events = ask(target, talk)
     if output == "json":
-        click.echo(json.dumps(events, indent=2))
+        say_json(events, indent=2)
         return
     for line in event_lines(events):
-        click.echo(line)
+        say(line)
     if not events:
-        click.echo("nothing has happened that was written down", err=True)
+        say("nothing has happened that was written down", err=True)
 
 
 async def events_of(sender: Sender, namespace: str, job: str | None) -> list[Event]:

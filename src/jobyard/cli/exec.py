@@ -12,6 +12,7 @@ import msgspec
 from jobyard.cli import terminal
 from jobyard.cli.asking import ask, found, pods_of
 from jobyard.cli.live.pods import JobPod
+from jobyard.cli.saying import say
 from jobyard.cli.target import Target, target_options
 from jobyard.client.errors import ClientError, RefusedError
 from jobyard.client.sender import Sender
@@ -44,7 +45,7 @@ def command(
     is_piped = not terminal.is_terminal()
     has_terminal = how["tty"]
     if has_terminal and is_piped:
-        click.echo("-t is left out: the input is not a terminal", err=True)
+        say("-t is left out: the input is not a terminal", err=True)
         has_terminal = False
     wanted = Execution(
         namespace="",
@@ -149,7 +150,7 @@ async def _fed(process: RemoteProcess) -> None:
     if process.can_end_input:
         await process.end_input()
     else:
-        click.echo(
+        say(
             "the cluster can't be told that the input has ended; Kubernetes 1.30 and later can",
             err=True,
         )

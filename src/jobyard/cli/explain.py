@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Final
 
@@ -11,10 +10,13 @@ import click
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import KINDS, Kind
 from jobyard.cli.kind_names import kind_or_error
+from jobyard.cli.live.style import Palette
+from jobyard.cli.saying import say, say_json
 from jobyard.manifest.fields import Field, fields_of, type_name
 from jobyard.schema.node import Node
 from jobyard.schema.wording import suggestion
 
+_PALETTE: Final = Palette()
 _INDEX: Final = re.compile(r"\[([0-9]+|\*)?\]$")
 
 
@@ -37,7 +39,7 @@ def command(what: str | None, recursive: bool, output: str) -> None:
     node = _descend(kind, steps)
     fields = list(fields_of(node, recursive=recursive))
     if output == "json":
-        click.echo(json.dumps(_as_json(kind, steps, node, fields), indent=2))
+        say_json(_as_json(kind, steps, node, fields), indent=2)
     else:
         _print(kind, steps, node, fields)
 
@@ -46,11 +48,11 @@ def _list_kinds(output: str) -> None:
     rows = [(kind.name, kind.short_name, kind.summary) for kind in KINDS]
     if output == "json":
         keys = ("kind", "shortName", "description")
-        click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
+        say_json([dict(zip(keys, row, strict=True)) for row in rows], indent=2)
         return
     width = max(len(name) for name, _, _ in rows)
     for name, short, text in rows:
-        click.echo(f"{click.style(name.ljust(width), bold=True)}  {short:<4}  {text}")
+        say(f"{_PALETTE.bold(name.ljust(width))}  {short:<4}  {text}")
 
 
 def _descend(kind: Kind, steps: list[str]) -> Node:
@@ -74,30 +76,30 @@ def _descend(kind: Kind, steps: list[str]) -> Node:
 
 
 def _print(kind: Kind, steps: list[str], node: Node, fields: list[Field]) -> None:
-    click.echo(f"{click.style('KIND', dim=True)}     {kind.name}  ({kind.short_name})")
-    click.echo(f"{click.style('VERSION', dim=True)}  {kind.api_version}")
+    say(f"{_PALETTE.faint('KIND')}     {kind.name}  ({kind.short_name})")
+    say(f"{_PALETTE.faint('VERSION')}  {kind.api_version}")
     if steps:
         path = ".".join(steps)
-        click.echo(f"{click.style('FIELD', dim=True)}    {path} <{type_name(node)}>")
+        say(f"{_PALETTE.faint('FIELD')}    {path} <{type_name(node)}>")
     description = node.description or kind.summary if not steps else node.description
     if description:
-        click.echo(f"\n{description}")
+        say(f"\n{description}")
     if fields:
-        click.echo(f"\n{click.style('FIELDS', dim=True)}")
+        say(f"\n{_PALETTE.faint('FIELDS')}")
     for field in fields:
         _print_field(field)
 
 
 def _print_field(field: Field) -> None:
     indent = "  " * (field.depth + 1)
-    head = f"{indent}{click.style(field.name, bold=True)} <{field.type}>"
+    head = f"{indent}{_PALETTE.bold(field.name)} <{field.type}>"
     notes = []
     if field.required:
-        notes.append(click.style("required", fg="red"))
+        notes.append(_PALETTE.failure("required"))
     notes += list(field.notes)
-    click.echo(head + (f"  {', '.join(notes)}" if notes else ""))
+    say(head + (f"  {', '.join(notes)}" if notes else ""))
     if field.description:
-        click.echo(f"{indent}  {field.description}")
+        say(f"{indent}  {field.description}")
 
 
 def _as_json(kind: Kind, steps: list[str], node: Node, fields: list[Field]) -> dict[str, Any]:

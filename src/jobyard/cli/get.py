@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from jobyard.cli.questions import (
     short_title,
     whole,
 )
+from jobyard.cli.saying import as_json, say
 from jobyard.cli.selecting import Choice, are_names, chosen, unknown_kind
 from jobyard.cli.tables import GrowingTable, Table
 from jobyard.cli.target import Target, target_options
@@ -115,13 +115,13 @@ async def _objects(sender: Sender, question: Question) -> list[JSON]:
 def _print(objects: list[JSON], question: Question) -> None:
     if question.output == "name":
         for obj in objects:
-            click.echo(short_title(obj))
+            say(short_title(obj))
         return
     # One that was named is printed as it is, as kubectl does.
     listed = not any(choice.names for choice in question.choices) or len(objects) != 1
     value: Any = {"apiVersion": "v1", "kind": "List", "items": objects} if listed else objects[0]
     is_json = question.output == "json"
-    click.echo(json.dumps(value, indent=2) if is_json else as_yaml(value).rstrip())
+    say(as_json(value, indent=2) if is_json else as_yaml(value).rstrip())
 
 
 async def _tables(sender: Sender, question: Question) -> None:
@@ -134,9 +134,9 @@ async def _tables(sender: Sender, question: Question) -> None:
         rows = [row for part in parts for row in part.rows]
         if rows:
             if not is_first:
-                click.echo()
+                say()
             is_first = False
             for line in GrowingTable(layout(question, choice, parts[0])).lines(rows):
-                click.echo(line)
+                say(line)
     if is_first:
-        click.echo(question.nothing, err=True)
+        say(question.nothing, err=True)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import click
-
+from jobyard.cli.saying import say
 from jobyard.run.runs import Run, State, left_runs
 
 # More than these are counted, not told one by one.
@@ -18,7 +17,7 @@ _TOLD_MAX: Final = 3
 def tell_of_left_runs() -> None:
     """On stderr, since it is no part of any answer."""
     for line in lines_about(left_runs(os.environ)):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def lines_about(runs: Sequence[Run]) -> list[str]:

@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Final, TypeGuard
 
+from jobyard.cli.saying import say
+
 # What click ends with when a pipe is closed: the command has not come to its end.
 LOST: Final = 1
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -27,7 +29,7 @@ def is_lost_output(problem: Exception) -> bool:
     if len(full) < len(leaves):
         return False
     silence(sys.stdout.fileno())
-    print(f"Error: the output can't be written: {full[0].strerror}", file=sys.stderr)
+    say(f"Error: the output can't be written: {full[0].strerror}", err=True)
     return True
 
 

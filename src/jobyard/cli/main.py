@@ -67,6 +67,11 @@ class LazyCommands(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute or "command")
+        if "logging" in sys.modules:
+            # Imported here: it is slow to import, and what needs it has done so by now.
+            from jobyard.cli.log_words import guard_log
+
+            guard_log()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -104,20 +109,26 @@ def main(args: list[str] | None = None) -> None:
     except click.exceptions.Exit as ended:
         code = ended.exit_code
     except click.Abort:
-        click.echo("interrupted", err=True)
+        # Imported here, as all that a command without mistakes doesn't need.
+        from jobyard.cli.saying import say
+
+        say("interrupted", err=True)
         code = 130
     except click.ClickException as problem:
-        problem.show()
+        from jobyard.cli.saying import say_problem
+
+        say_problem(problem)
         code = 2
     except Exception as problem:
-        # Imported here: only what goes wrong needs it.
         from jobyard.cli.lost_output import LOST, is_lost_output
+        from jobyard.cli.saying import say, say_traceback
 
         if is_lost_output(problem):
             sys.exit(LOST)
         if "--debug" in (args if args is not None else sys.argv):
-            raise
-        click.echo(f"jobyard: {type(problem).__name__}: {problem}", err=True)
-        click.echo("This is a fault of jobyard; --debug shows where.", err=True)
+            say_traceback(problem)
+            sys.exit(1)
+        say(f"jobyard: {type(problem).__name__}: {problem}", err=True)
+        say("This is a fault of jobyard; --debug shows where.", err=True)
         code = 70
     sys.exit(code)

@@ -12,6 +12,7 @@ from jobyard.cli.live.rows import HEAD, cells
 from jobyard.cli.live.style import Palette, table
 from jobyard.cli.live.widths import cut
 from jobyard.cli.printing import as_yaml
+from jobyard.cli.sequences import in_a_row
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 JSON = dict[str, Any]
@@ -29,7 +30,7 @@ def job_page(known: Found, view: JobView, events: list[Event], palette: Palette)
         ("Started", view.started_at or "not yet"),
         ("Ended", view.ended_at or "not yet"),
     ]
-    lines = [f"{name + ':':<12}{value}" for name, value in facts]
+    lines = [f"{name + ':':<12}{in_a_row(value)}" for name, value in facts]
     conditions = status.get("conditions") or ()
     if conditions:
         rows = [
@@ -39,7 +40,7 @@ def job_page(known: Found, view: JobView, events: list[Event], palette: Palette)
         lines += ["", palette.bold("Conditions")]
         lines += _indented(table(["TYPE", "STATUS", "REASON", "MESSAGE"], rows))
     elif view.message:
-        lines.append(f"{'Message:':<12}{view.message}")
+        lines.append(f"{'Message:':<12}{in_a_row(view.message)}")
     lines += ["", palette.bold("Replicas")]
     rows = [cells(row, palette) for row in view.replicas]
     lines += _indented(table(HEAD, rows)) if rows else ["  none yet"]
@@ -57,10 +58,11 @@ def object_page(value: JSON, events: list[Event], palette: Palette) -> list[str]
         ("Created", metadata.get("creationTimestamp", "")),
         ("Deleted", metadata.get("deletionTimestamp", "")),
         ("Owner", ", ".join(owners)),
-        ("Labels", _pairs(metadata.get("labels"))),
-        ("Annotations", _pairs(metadata.get("annotations"))),
     ]
-    lines = [f"{name + ':':<13}{told}" for name, told in facts if told]
+    lines = [f"{name + ':':<13}{in_a_row(told)}" for name, told in facts if told]
+    for name, pairs in (("Labels", "labels"), ("Annotations", "annotations")):
+        told = _pairs(metadata.get(pairs))
+        lines += [f"{name + ':':<13}{told}"] if told else []
     for name, part in value.items():
         if name in ("apiVersion", "kind", "metadata") or not part:
             continue
@@ -71,7 +73,8 @@ def object_page(value: JSON, events: list[Event], palette: Palette) -> list[str]
 
 def _pairs(texts: dict[str, str] | None) -> str:
     # One below the other, as kubectl has them; a long value is cut, as it may hold a whole object.
-    return f"\n{'':<13}".join(f"{key}={cut(text, 80)}" for key, text in (texts or {}).items())
+    pairs = [f"{in_a_row(key)}={cut(in_a_row(text), 80)}" for key, text in (texts or {}).items()]
+    return f"\n{'':<13}".join(pairs)
 
 
 def concealed(value: JSON) -> JSON:

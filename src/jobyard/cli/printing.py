@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-import click
 import yaml
 
+from jobyard.cli.saying import as_json, escaped, has_unseen, say, say_json
 from jobyard.manifest.scalars import ScalarError, resolve
 
 
@@ -21,8 +20,12 @@ class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDum
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """A text as a block if it has lines; quoted where kubectl would not take it for a text."""
+    """A text as a block if it has lines; quoted where kubectl would not take it for a text.
+
+    In double quotes there is a number for what acts or can't be seen.
+    """
     style = "|" if "\n" in text else None if _is_text(text) else "'"
+    style = '"' if has_unseen(text) else style
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -37,7 +40,8 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(obj: Any) -> str:
-    return yaml.dump(obj, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return escaped(text)
 
 
 def print_objects(objects: Iterable[Mapping[str, Any]], output: str) -> None:
@@ -46,20 +50,20 @@ def print_objects(objects: Iterable[Mapping[str, Any]], output: str) -> None:
         _print_json(iter(objects))
         return
     for n, obj in enumerate(objects):
-        click.echo(("---\n" if n else "") + as_yaml(obj), nl=False)
+        say(("---\n" if n else "") + as_yaml(obj), nl=False)
 
 
 def _print_json(objects: Iterator[Mapping[str, Any]]) -> None:
     """A list, as `json.dumps` of all of it would write it; a single object as it is."""
     first, second = next(objects, None), next(objects, None)
     if first is not None and second is None:
-        click.echo(json.dumps(first, indent=2))
+        say_json(first, indent=2)
         return
     whole = {"apiVersion": "v1", "kind": "List", "items": []}
-    head, tail = json.dumps(whole, indent=2).split("[]")
-    click.echo(f"{head}[", nl=False)
+    head, tail = as_json(whole, indent=2).split("[]")
+    say(f"{head}[", nl=False)
     pair = [each for each in (first, second) if each is not None]
     for n, obj in enumerate(chain(pair, objects)):
-        text = json.dumps(obj, indent=2).replace("\n", "\n    ")
-        click.echo(f"{',' if n else ''}\n    {text}", nl=False)
-    click.echo(("\n  ]" if pair else "]") + tail)
+        text = as_json(obj, indent=2).replace("\n", "\n    ")
+        say(f"{',' if n else ''}\n    {text}", nl=False)
+    say(("\n  ]" if pair else "]") + tail)

@@ -9,6 +9,7 @@ import msgspec
 
 from jobyard.cli.file_names import FileName
 from jobyard.cli.printing import print_objects
+from jobyard.cli.saying import say
 from jobyard.cli.sources import read_sources
 from jobyard.manifest.checking import Checked, checked, not_understood
 from jobyard.plan.description import JSON, Description
@@ -44,7 +45,7 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
         if result.kind and (description := described(result.kind, result.value)) is not None
     ]
     for result, description in jobs:
-        click.echo(_pods_line(result, description), err=True)
+        say(_pods_line(result, description), err=True)
     try:
         if jobs:
             print_objects(_objects(jobs, with_jobs=defaults), output)
@@ -54,7 +55,7 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
         )
         ctx.exit(1)
     if not jobs:
-        click.echo(f"{file}: there is no job in it, so there is nothing to show", err=True)
+        say(f"{file}: there is no job in it, so there is nothing to show", err=True)
 
 
 class _UnrenderableError(Exception):
@@ -84,7 +85,7 @@ def _tell_errors(results: list[Checked]) -> None:
             if is_error(finding):
                 line = result.document.line_of(finding.path)
                 where = f"{result.document.source}:{line}: {dotted(finding.path)}"
-                click.echo(f"{where}: {finding.text}", err=True)
+                say(f"{where}: {finding.text}", err=True)
 
 
 def _pods_line(result: Checked, description: Description) -> str:

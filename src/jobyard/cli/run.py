@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import time
@@ -30,6 +29,7 @@ from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.submission import SubmissionError, is_job, submit, title_of
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.setting import assignment, with_assignments
 from jobyard.cli.sources import read_sources
 from jobyard.cli.target import DEFAULT_NAMESPACE, Target, target_options
@@ -136,7 +136,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None
     except (ClientError, HomeError, SubmissionError, UnknownKindError) as problem:
         raise click.ClickException(str(problem)) from problem
     except EngineFailedError as problem:
-        click.echo(f"Error: {problem}", err=True)
+        say(f"Error: {problem}", err=True)
         code = CANNOT_GO_ON
     ctx.exit(code)
 
@@ -214,7 +214,7 @@ async def _run(
         from jobyard.client.transport import Transport
 
         if presence is not None and not flags.quiet:
-            click.echo(f"on the engine of pid {presence.pid}, which keeps the jobs", err=True)
+            say(f"on the engine of pid {presence.pid}, which keeps the jobs", err=True)
         cluster = flags.target.cluster()
         async with Transport(cluster) as transport:
             show.expect(title_of(obj) for obj in objects if is_job(obj))
@@ -273,14 +273,14 @@ def _left(jobs: Sequence[Reference], namespace: str, run: str = "") -> int:
     """After --detach."""
     for job in jobs:
         where = "" if job.namespace == DEFAULT_NAMESPACE else f" -n {job.namespace or namespace}"
-        click.echo(f"{job} runs: `jobyard attach {run or f'{job}{where}'}` shows it")
+        say(f"{job} runs: `jobyard attach {run or f'{job}{where}'}` shows it")
     return 0
 
 
 def tell_how_to_attach(run: str) -> None:
     # Nobody may be there to read it.
     with suppress(OSError):
-        click.echo(f"the jobs go on: `jobyard attach {run}` shows them again", err=True)
+        say(f"the jobs go on: `jobyard attach {run}` shows them again", err=True)
 
 
 def show_for(*, is_quiet: bool, is_json: bool) -> Show:
@@ -296,17 +296,17 @@ def report(show: Show, views: list[JobView], output: str, code: int) -> None:
     """The table at the end, and with json the final status."""
     show.close()
     for line in show.summary(views):
-        click.echo(line, err=output == "json")
+        say(line, err=output == "json")
     if output == "json":
         jobs = [msgspec.to_builtins(view) for view in views]
-        click.echo(json.dumps({"exitCode": code, "jobs": jobs}, indent=2))
+        say_json({"exitCode": code, "jobs": jobs}, indent=2)
 
 
 def _tell_how_to_look(views: list[JobView], namespace: str) -> None:
     """After --keep: nothing is running any more that could be asked."""
     view = views[0]
     where = "" if view.namespace == DEFAULT_NAMESPACE else f" -n {view.namespace or namespace}"
-    click.echo(
+    say(
         f"kept: `jobyard up -d` starts the engine again, then `jobyard logs {view}{where}` and"
         f" `jobyard describe {view}{where}` show what is there",
         err=True,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO, Any
 
 import click
 
+from jobyard.cli.saying import say
 from jobyard.client.resources import may_name
 from jobyard.manifest.reading import Document, UnreadableManifest, read
 
@@ -19,8 +21,11 @@ class Unreadable(click.ClickException):
 
     exit_code = 2
 
-    def show(self, file: object = None) -> None:  # noqa: ARG002
-        click.echo(self.message, err=True)
+    def show(self, file: IO[Any] | None = None) -> None:
+        if file is None:
+            say(self.message, err=True)
+        else:
+            file.write(f"{self.message}\n")
 
 
 def read_sources(sources: tuple[str, ...]) -> list[Document]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import click
 
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.left_runs import line_about
+from jobyard.cli.saying import say, say_json
 from jobyard.run.homes import DataFolder, home_of, private_ones, standing
 from jobyard.run.runs import left_runs
 
@@ -36,19 +36,19 @@ def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
     found = [(folder, presence) for folder, presence in running if presence is not None]
     if output == "json":
         engines = [engine_as_json(folder, presence) for folder, presence in found]
-        click.echo(json.dumps(engines, indent=2))
+        say_json(engines, indent=2)
     else:
         for folder, presence in found:
-            click.echo(
+            say(
                 f"pid {presence.pid}   {presence.server}   {presence.runtime} runtime,"
                 f" since {presence.started_at}\n  data     {folder.path}"
                 f"\n  kubectl  export KUBECONFIG={folder.kubeconfig}"
             )
         if not found:
-            click.echo(_nothing(folders, data_dir), err=True)
+            say(_nothing(folders, data_dir), err=True)
         if not data_dir:
             for run in left_runs(os.environ):
-                click.echo(line_about(run), err=True)
+                say(line_about(run), err=True)
     ctx.exit(0 if found else 1)
 
 

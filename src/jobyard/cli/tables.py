@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from jobyard.cli.live.widths import padded, width_of
+from jobyard.cli.sequences import in_a_row
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -86,9 +87,9 @@ class GrowingTable:
     def lines(self, rows: Sequence[Row]) -> list[str]:
         if not rows:
             return []
-        cells = [self._layout.cells(row) for row in rows]
+        cells = [list(map(in_a_row, self._layout.cells(row))) for row in rows]
         if not self._widths:
-            cells = [self._layout.head, *cells]
+            cells = [list(map(in_a_row, self._layout.head)), *cells]
             self._widths = [0] * len(cells[0])
         self._widths = [
             max(width, *(width_of(line[n]) for line in cells))

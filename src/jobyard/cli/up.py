@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import click
 
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.until import until
 from jobyard.run.homes import (
     DataFolder,
@@ -114,10 +114,10 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
         claims_kept=claims_of(home) if folder.path == standing(home).path else None,
     )
     # What is said on the way is no part of the answer.
-    say = partial(click.echo, err=given["output"] == "json")
+    tell = partial(say, err=given["output"] == "json")
     try:
         with folder:
-            async with serving_engine(folder, settings, given["port"], say) as engine:
+            async with serving_engine(folder, settings, given["port"], tell) as engine:
                 presence = folder.presence
                 if presence is not None:
                     _tell(folder, presence, given["output"])
@@ -129,11 +129,11 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
 
 def _tell(folder: DataFolder, presence: Presence, output: str) -> None:
     if output == "json":
-        click.echo(json.dumps(engine_as_json(folder, presence)))
+        say_json(engine_as_json(folder, presence))
         return
-    click.echo(f"engine    {presence.server} (pid {presence.pid}, {presence.runtime} runtime)")
-    click.echo(f"data      {folder.path}")
-    click.echo(f"kubectl   export KUBECONFIG={folder.kubeconfig}")
+    say(f"engine    {presence.server} (pid {presence.pid}, {presence.runtime} runtime)")
+    say(f"data      {folder.path}")
+    say(f"kubectl   export KUBECONFIG={folder.kubeconfig}")
 
 
 def _detached(folder: DataFolder) -> Presence:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 
 import click
 
 from jobyard.cli.file_names import FileName
+from jobyard.cli.live.style import Palette
+from jobyard.cli.saying import say, say_json
+from jobyard.cli.sequences import in_a_row
 from jobyard.cli.sources import read_sources, read_what_can_be
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
 from jobyard.schema.finding import Finding, Severity, dotted, is_error
 
 _NOTES_MAX = 5
+_PALETTE = Palette()
 
 
 @click.command("validate")
@@ -45,15 +48,15 @@ def command(
     before = {_key(document): document.value for document in _old(update_of)}
     results = [checked(document, before.get(_key(document))) for document in documents]
     if output == "json":
-        click.echo(json.dumps([_as_json(result) for result in results], indent=2))
+        say_json([_as_json(result) for result in results], indent=2)
     else:
         for line in (finding_line(result, f) for result in results for f in by_line(result)):
-            click.echo(line)
+            say(line)
     told = [*unreadable, *_unmatched(results, before)]
     if output == "text" and results:
         told += _summary(results, strict=strict)
     for line in told:
-        click.echo(line, err=True)
+        say(line, err=True)
     failing = any(result.has_errors or (strict and result.findings) for result in results)
     ctx.exit(2 if unreadable else 1 if failing else 0)
 
@@ -89,11 +92,11 @@ def by_line(result: Checked) -> list[Finding]:
 def finding_line(result: Checked, finding: Finding) -> str:
     """`file:line: path: text`; a warning says that it is one."""
     line = result.document.line_of(finding.path)
-    where = click.style(f"{result.document.source}:{line}:", bold=True)
+    where = _PALETTE.bold(f"{result.document.source}:{line}:")
     path = dotted(finding.path) if finding.path else result.title or "document"
     if is_error(finding):
-        return f"{where} {click.style(f'{path}:', fg='red', bold=True)} {finding.text}"
-    return f"{where} {click.style('warning:', fg='yellow')} {path}: {finding.text}"
+        return in_a_row(f"{where} {_PALETTE.failure(f'{path}:')} {finding.text}")
+    return in_a_row(f"{where} {_PALETTE.warning('warning:')} {path}: {finding.text}")
 
 
 def _summary(results: list[Checked], *, strict: bool) -> list[str]:
@@ -109,7 +112,7 @@ def _summary(results: list[Checked], *, strict: bool) -> list[str]:
     told += [_count(warnings, "warning")] if warnings else []
     told += ["which --strict takes for errors"] if warnings and strict else []
     fails = errors or (strict and warnings)
-    mark = click.style("✗", fg="red") if fails else click.style("✓", fg="green")
+    mark = _PALETTE.failure("✗") if fails else _PALETTE.success("✓")
     return [*lines, f"{mark} {', '.join(told)}" + ("" if errors or warnings else ", all valid")]
 
 

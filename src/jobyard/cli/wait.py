@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any, Final
 
 import click
@@ -17,6 +16,7 @@ from jobyard.cli.durations import Duration
 from jobyard.cli.live.jobs import OVER, view_of
 from jobyard.cli.live.one_object import DELETED, Reference, until_object
 from jobyard.cli.live.troubles import on_stderr
+from jobyard.cli.saying import say, say_json
 from jobyard.cli.selecting import JOBS, chosen
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
@@ -104,14 +104,14 @@ def command(
 
     end = ask(target, talk)
     if end.is_late:
-        click.echo(f"{what}: not {wanted} after {timeout:g} s", err=True)
+        say(f"{what}: not {wanted} after {timeout:g} s", err=True)
     if output == "json":
         told = {**_named(what, end.reference), "phase": end.phase, "isWanted": end.is_wanted}
-        click.echo(json.dumps(told))
+        say_json(told)
     elif not end.is_late:
         is_condition = end.is_wanted and wish.condition
         said = f"has {wanted}" if is_condition else end.phase.lower() or "is there"
-        click.echo(f"{end.reference or what} {said}")
+        say(f"{end.reference or what} {said}")
     ctx.exit(TIMED_OUT if end.is_late else 0 if end.is_wanted else 1)
 
 

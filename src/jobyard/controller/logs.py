@@ -75,7 +75,8 @@ class TextLines(logging.Formatter):
         text = _one_line(f"{_message(record)} [{fields}]" if fields else _message(record))
         line = f"{_time(record)} {record.levelname:<7} {text}"
         if record.exc_info:
-            line = f"{line}\n{self.formatException(record.exc_info)}"
+            told = self.formatException(record.exc_info).split("\n")
+            line = "\n".join((line, *map(_one_line, told)))
         return line
 
 

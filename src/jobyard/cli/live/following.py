@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,12 @@ from jobyard.client.watching import Watched, follow
 STOP_MARGIN_SECONDS: Final = 15.0
 # Of a pod that doesn't say, or wasn't seen.
 GRACE_SECONDS: Final = 30
+# One rank may end a job, and the others end by themselves just after it. Their ends are waited
+# for as long as one follows another, and then a moment; not for ever, a server may be among them.
+ENDS_PAUSE_SECONDS: Final = 1.0
+ENDS_SECONDS: Final = 5.0
+# Kinds whose replicas wait for logins, or serve a program that is submitted: these never end.
+_SERVING_KINDS: Final = ("BeamJob", "ColossalAIJob", "DeepSpeedJob", "MPIJob")
 # The job is gone, or another has its name by now.
 _NOT_THERE: Final = (404, 409)
 
@@ -45,6 +52,7 @@ class Following:
         self._stop_margin_seconds = stop_margin_seconds
         self._views = {job.uid: _unseen(job) for job in jobs}
         self._over = asyncio.Event()
+        self._changed = asyncio.Event()
         self._troubles = Troubles(show.trouble)
         self._happenings = Happenings(self._views, show)
         self._graces_seconds: set[int] = set()
@@ -64,6 +72,7 @@ class Following:
                 for namespace in {job.namespace for job in self._jobs}
             ]
             await self._over.wait()
+            await self._last_ends()
             await asyncio.gather(
                 *(
                     follower.drained(DRAIN_SECONDS, view.running_pods)
@@ -72,6 +81,27 @@ class Following:
             )
             for task in tasks:
                 task.cancel()
+
+    async def _last_ends(self) -> None:
+        """Until nothing ends any more that still ran when the jobs were over."""
+        now = asyncio.get_running_loop().time
+        until = now() + ENDS_SECONDS
+        due, left = now() + ENDS_PAUSE_SECONDS, self._ending()
+        with suppress(TimeoutError):
+            while left:
+                self._changed.clear()
+                async with asyncio.timeout_at(min(until, due)):
+                    await self._changed.wait()
+                if self._ending() < left:
+                    due, left = now() + ENDS_PAUSE_SECONDS, self._ending()
+
+    def _ending(self) -> int:
+        """How many replicas are running that may end by themselves."""
+        return sum(
+            len(view.running_pods)
+            for view in self._views.values()
+            if view.kind not in _SERVING_KINDS
+        )
 
     async def stop_jobs(self, hurry: asyncio.Event) -> Collection[str]:
         """Deletes the jobs and waits until their pods have ended, or until it has to be quick.
@@ -139,6 +169,7 @@ class Following:
         uid = obj["metadata"]["uid"]
         view = view_of(obj, self._views[uid].kind)
         self._views[uid] = view
+        self._changed.set()
         self._show.saw_job(view)
         self._settle()
 

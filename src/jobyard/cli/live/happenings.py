@@ -61,6 +61,6 @@ class Happenings:
         if event.get("reason") == CUT_DOWN:
             # The same holds for all replicas of a role.
             role = stem_of(name).removeprefix(f"{view.name}-")
-            self._show.note_once(f"{view}: {role}: {message}")
+            self._show.note_once(f"{view}: {role}: {one_line(message)}")
         else:
             self._show.warn_once(f"{kind}/{name}: {one_line(message)}")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
-
-import click
 
 from jobyard.cli.live.log_lines import Line
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
+from jobyard.cli.saying import as_json, say
 
 
 class JsonShow(Show):
@@ -23,7 +21,7 @@ class JsonShow(Show):
 
     def lines_of(self, job: str) -> Callable[[Line], None]:  # noqa: ARG002 - there is one
         def write(line: Line) -> None:
-            click.echo(json.dumps(self._told(line), ensure_ascii=False))
+            say(as_json(self._told(line), is_ascii=False))
 
         return write
 
@@ -37,7 +35,7 @@ class JsonShow(Show):
         return {**told, "line": text}
 
     def note(self, text: str) -> None:
-        click.echo(text, err=True)
+        say(text, err=True)
 
     def warn(self, text: str) -> None:
-        click.echo(text, err=True)
+        say(text, err=True)

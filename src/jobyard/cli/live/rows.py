@@ -14,6 +14,7 @@ import msgspec
 from jobyard.cli.live.jobs import JobView, ReplicaView
 from jobyard.cli.live.style import Palette, duration, table
 from jobyard.cli.live.widths import cut
+from jobyard.cli.sequences import in_a_row
 
 HEAD: Final = ("REPLICA", "PHASE", "EXIT", "RESTARTS", "MESSAGE")
 # Above this many replicas a live table only counts them.
@@ -55,7 +56,7 @@ def last_lines(job: Timed, palette: Palette, columns: int | None) -> list[str]:
     painted = palette.bold if view.has_succeeded else palette.failure
     lines = [painted(f"{view} {word} after {duration(job.seconds)}{rest}")]
     if view.message and not view.has_succeeded:
-        lines += [view.message, *([view.cause] if view.cause else [])]
+        lines += [in_a_row(view.message), *([in_a_row(view.cause)] if view.cause else [])]
     rows = table(HEAD, [cells(row, palette, REMARK_COLUMNS) for row in view.replicas])
     return lines + [row if columns is None else cut(row, columns) for row in rows]
 
@@ -72,7 +73,7 @@ def stopped(view: JobView) -> JobView:
 def cells(row: ReplicaView, palette: Palette, remark_columns: int = 1000) -> list[str]:
     """One row below `HEAD`."""
     code = "" if row.exit_code is None else str(row.exit_code)
-    remark = cut(row.remark, remark_columns)
+    remark = cut(in_a_row(row.remark), remark_columns)
     return [row.name, palette.phase(row.phase), code, str(row.restarts), remark]
 
 

@@ -2,7 +2,8 @@
 
 Nothing else may write to the same stream while a table stands there. Off a terminal only lines
 are written, each at once. What the table says is for others to know: they give a function that
-is asked for its rows whenever it is drawn.
+is asked for its rows whenever it is drawn. The sequences that move the cursor are ours alone:
+lines and rows have gone through `sequences` before.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, TextIO
 
 from jobyard.cli.live.widths import cut, width_of
+from jobyard.cli.saying import shows_colours
+from jobyard.cli.sequences import finished, in_a_row
 
 # Lines and table go out at most this often: a terminal is slow, and flickers.
 PAUSE_SECONDS: Final = 0.1
@@ -35,6 +39,7 @@ class Screen:
         self._out = out
         self._is_live = is_live
         self._clock = clock
+        self._is_coloured = shows_colours(out)
         self._table: Table | None = None
         self._pending: list[str] = []
         # The rows that stand on the terminal now.
@@ -48,6 +53,11 @@ class Screen:
         return self._is_live
 
     @property
+    def is_terminal(self) -> bool:
+        """Whether what is written here may act, with a table or without."""
+        return self._out.isatty()
+
+    @property
     def columns(self) -> int | None:
         """How wide the terminal is; None if it is none."""
         return self._size().columns if self._is_live else None
@@ -56,12 +66,25 @@ class Screen:
         """Writes a line above the table, in a moment at the latest."""
         if self._is_abandoned:
             return
+        shown = finished(text, is_coloured=self._is_coloured)
         if not self._is_live:
-            self._out.write(text + "\n")
+            self._out.write(shown + "\n")
             self._out.flush()
             return
-        self._pending.append(text)
+        self._pending.append(shown)
         self._write_soon()
+
+    def pass_on(self, front: str, text: bytes) -> None:
+        """Off a terminal: a line of a program, byte for byte, behind words of our own."""
+        assert not self._is_live, "a terminal would act on it"
+        begun = finished(front, is_coloured=False)
+        binary = getattr(self._out, "buffer", None)
+        if binary is None:
+            self._out.write(f"{begun}{text.decode(errors='replace')}\n")
+        else:
+            self._out.flush()
+            binary.write(begun.encode() + text + b"\n")
+        self._out.flush()
 
     def show(self, table: Table) -> None:
         """What the table says from now on; only a terminal sees it."""
@@ -100,7 +123,9 @@ class Screen:
 
     def _on_time(self) -> None:
         self._timer = None
-        self._write()
+        # Nobody waits for this; who writes the next line will hear.
+        with suppress(OSError):
+            self._write()
 
     def _write(self) -> None:
         """All of it in one go, so that nobody sees a terminal without its table."""
@@ -109,8 +134,9 @@ class Screen:
         size = self._size()
         erased = _UP_AND_CLEAR.format(lines) if (lines := self._height(size.columns)) else ""
         rows = self._table(size.columns, size.lines) if self._table is not None else ()
-        self._drawn = [cut(row, size.columns) for row in rows]
-        lines_out = "".join(f"{line}\n" for line in (*self._pending, *self._drawn))
+        self._drawn = [cut(in_a_row(row), size.columns) for row in rows]
+        drawn = [finished(row, is_coloured=self._is_coloured) for row in self._drawn]
+        lines_out = "".join(f"{line}\n" for line in (*self._pending, *drawn))
         self._pending.clear()
         if erased or lines_out:
             self._out.write(f"{_BEGIN}{erased}{lines_out}{_END}")

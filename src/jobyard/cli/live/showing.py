@@ -9,10 +9,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
-
-import click
 
 from jobyard.cli.live.jobs import JobView
 from jobyard.cli.live.log_lines import Line
@@ -20,8 +19,9 @@ from jobyard.cli.live.pods import JobPod
 from jobyard.cli.live.rows import Timed, last_lines, live_lines
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.style import Palette
-from jobyard.cli.live.widths import printable
+from jobyard.cli.live.widths import last_state, printable
 from jobyard.cli.lost_output import silence
+from jobyard.cli.saying import say
 
 # A longer name isn't waited for by the others' columns.
 PREFIX_COLUMNS_MAX: Final = 32
@@ -51,7 +51,9 @@ class Show:
     def note(self, text: str) -> None:
         """One line of our own, to be told from those of the user's programs."""
         if not self._is_quiet:
-            self._screen.line(self._palette.faint(text))
+            # The engine speaks here too, and can't help it: who shows the logs will hear.
+            with suppress(OSError):
+                self._screen.line(self._palette.faint(text))
 
     def note_once(self, text: str) -> None:
         """The same, unless it was said before: many replicas, or many tries, and one fact."""
@@ -72,7 +74,7 @@ class Show:
         if self._screen.is_live:
             self.warn(text)
         else:
-            click.echo(text, err=True)
+            say(text, err=True)
 
     def lines_of(self, job: str) -> Callable[[Line], None]:
         """What writes the log lines of a job, KIND/NAME."""
@@ -86,7 +88,12 @@ class Show:
     def _write(self, job: str, line: Line) -> None:
         name = self._prefix(job, line.replica, line.container)
         self._widen(name)
-        self._screen.line(f"{self._palette.prefix(name, self._width)} {printable(line.text)}")
+        front = f"{self._palette.prefix(name, self._width)} "
+        if self._screen.is_terminal:
+            self._screen.line(front + printable(line.text))
+        else:
+            # As `kubectl logs` does: what a program gets is for it to judge.
+            self._screen.pass_on(front, last_state(line.text))
 
     def _prefix(self, job: str, replica: str, container: str) -> str:
         parts = [job.partition("/")[2]] if self._names_jobs else []

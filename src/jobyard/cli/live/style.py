@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import click
-
 from jobyard.cli.live.widths import padded, width_of
+from jobyard.cli.sequences import RESET, in_a_row, marked
 
+# Numbers of SGR, as every terminal knows them.
+_RED, _GREEN, _YELLOW, _MAGENTA, _CYAN = "31", "32", "33", "35", "36"
+_BOLD, _FAINT = "1", "2"
 _PHASES: Final = {
-    "Succeeded": "green",
-    "Running": "cyan",
-    "Failed": "red",
-    "Paused": "yellow",
-    "Creating": "yellow",
-    "Pending": "yellow",
-    "Waiting": "yellow",
-    "Stopping": "yellow",
-    "Unknown": "magenta",
+    "Succeeded": _GREEN,
+    "Running": _CYAN,
+    "Failed": _RED,
+    "Paused": _YELLOW,
+    "Creating": _YELLOW,
+    "Pending": _YELLOW,
+    "Waiting": _YELLOW,
+    "Stopping": _YELLOW,
+    "Unknown": _MAGENTA,
 }
-_PREFIXES: Final = (
-    "cyan", "magenta", "blue", "green", "yellow",
-    "bright_cyan", "bright_magenta", "bright_blue", "bright_green", "bright_yellow",
-)  # fmt: skip
+# Cyan, magenta, blue, green, yellow, and the same bright.
+_PREFIXES: Final = ("36", "35", "34", "32", "33", "96", "95", "94", "92", "93")
 
 
 class Palette:
-    """Colours text, or leaves it alone."""
+    """Marks what is to be coloured, or leaves it alone; only a terminal is shown any colours."""
 
-    def __init__(self, *, is_coloured: bool) -> None:
+    def __init__(self, *, is_coloured: bool = True) -> None:
         self.is_coloured = is_coloured
         self._prefixes: dict[str, str] = {}
 
@@ -46,24 +46,27 @@ class Palette:
         return self._painted(f"{replica.ljust(width)} |", colour)
 
     def faint(self, text: str) -> str:
-        return click.style(text, dim=True) if self.is_coloured else text
+        return self._painted(text, _FAINT)
 
     def bold(self, text: str) -> str:
-        return click.style(text, bold=True) if self.is_coloured else text
+        return self._painted(text, _BOLD)
+
+    def success(self, text: str) -> str:
+        return self._painted(text, _GREEN)
 
     def warning(self, text: str) -> str:
-        return self._painted(text, "yellow")
+        return self._painted(text, _YELLOW)
 
     def failure(self, text: str) -> str:
-        return self._painted(text, "red")
+        return self._painted(text, _RED)
 
     def _painted(self, text: str, colour: str | None) -> str:
-        return click.style(text, fg=colour) if self.is_coloured and colour else text
+        return f"{marked(colour)}{text}{RESET}" if self.is_coloured and colour else text
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns as wide as their widest cell, three spaces apart, as kubectl prints them."""
-    cells = [list(head), *(list(row) for row in rows)]
+    cells = [list(head), *(list(map(in_a_row, row)) for row in rows)]
     widths = [max(width_of(row[n]) for row in cells) for n in range(len(head))]
     return [
         "   ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
-
+from jobyard.cli.saying import say
 from jobyard.client.errors import ClientError, ConnectionFailedError, RefusedError
 
 
@@ -31,4 +30,4 @@ class Troubles:
 
 def on_stderr() -> Troubles:
     """For a command that has nothing else on the screen."""
-    return Troubles(lambda text: click.echo(text, err=True))
+    return Troubles(lambda text: say(text, err=True))
