@@ -23,12 +23,12 @@ def is_lost_output(problem: Exception) -> bool:
     leaves = _leaves(problem)
     if all(_has_left(leaf) for leaf in leaves):
         # Whoever read our output has seen enough, also of what goes wrong.
-        silence(sys.stdout.fileno(), sys.stderr.fileno())
+        silence_all()
         return True
     full = [leaf for leaf in leaves if _is_full(leaf)]
     if len(full) < len(leaves):
         return False
-    silence(sys.stdout.fileno())
+    _silence(sys.stdout.fileno())
     say(f"Error: the output can't be written: {full[0].strerror}", err=True)
     return True
 
@@ -52,7 +52,12 @@ def _is_full(problem: BaseException) -> TypeGuard[OSError]:
     return isinstance(problem, OSError) and problem.errno in _FULL and problem.filename is None
 
 
-def silence(*descriptors: int) -> None:
+def silence_all() -> None:
+    """Nobody is there any more to be told anything."""
+    _silence(sys.stdout.fileno(), sys.stderr.fileno())
+
+
+def _silence(*descriptors: int) -> None:
     """What is still in a buffer goes nowhere; Python would complain of it when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in descriptors:

@@ -46,7 +46,6 @@ def options_of(
     network: IPv4Network | None,
     image_rules: tuple[ImageRule, ...] = (),
     claim_folders: Mapping[str, Path] | None = None,
-    claims_kept: Path | None = None,
     is_strict: bool = False,
     proxy: Callable[[], str] = str,
 ) -> AgentOptions:
@@ -74,7 +73,6 @@ def options_of(
         capacity=has,
         network=network,
         claim_folders=claim_folders or {},
-        claims_kept=claims_kept,
         is_strict=is_strict,
         proxy=proxy,
     )

@@ -101,10 +101,10 @@ class Engine:
             network=network,
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
             claim_folders=self.settings.claims,
-            claims_kept=self.settings.claims_kept,
             is_strict=self.settings.is_strict,
             proxy=outside.url if outside is not None else str,
         )
+        options = msgspec.structs.replace(options, claims_kept=self.settings.claims_kept)
         agent = Agent(self.sender, runtime, options, say=self._say)
         self.kubelet = self.sender.kubelet = agent.kubelet
         self._ready = agent.ready

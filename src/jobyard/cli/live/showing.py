@@ -6,7 +6,6 @@ It keeps what was seen last of each job for the live table, and since when; how 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from jobyard.cli.live.rows import Timed, last_lines, live_lines
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.style import Palette
 from jobyard.cli.live.widths import last_state, printable
-from jobyard.cli.lost_output import silence
+from jobyard.cli.lost_output import silence_all
 from jobyard.cli.saying import say
 
 # A longer name isn't waited for by the others' columns.
@@ -138,7 +137,7 @@ class Show:
     def abandon(self) -> None:
         """Nobody reads it any more: a closed terminal refuses what is written."""
         self._screen.abandon()
-        silence(sys.stdout.fileno(), sys.stderr.fileno())
+        silence_all()
 
     def close(self) -> None:
         """Takes the live table away."""
