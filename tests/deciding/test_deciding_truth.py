@@ -10,9 +10,10 @@ import pytest
 from job_manifests import elastic_pytorch, generic, mpi, pytorch
 from job_world import START, World
 
+from jobyard.api.status import ContainerState, Phase
 from jobyard.plan.decision import NAME_TAKEN, Obstacle
 from jobyard.plan.moments import text_of
-from jobyard.plan.pod_facts import Pod, PodObject, facts_of
+from jobyard.plan.pod_facts import Container, Pod, PodObject, PodPhase, facts_of
 
 
 def resumed_with_another_image(world: World) -> None:
@@ -121,6 +122,23 @@ def test_a_replica_scaled_away_and_back_counts_an_end_once() -> None:
     assert "job-worker-2" in world.replicas(), "it comes back"
 
 
+def test_a_replica_scaled_away_and_back_starts_anew_although_no_restart_is_left() -> None:
+    """As it does if it comes back a moment later, when its pod is gone."""
+    world = World(elastic_pytorch(1, 3, 5, runPolicy={"backoffLimit": 0})).started()
+    world.end("job-worker-2", 1, sidecars_run=True)
+    world.settle()
+    assert (world.status.phase, world.rows["job-worker-2"].phase) == ("Running", "Failed")
+    world.set(elastic__expectedReplicas=2)
+    world.settle()
+    world.set(elastic__expectedReplicas=3)
+    world.settle()
+    assert world.pods["job-worker-2"].is_terminating
+    world.reap()
+    world.settle()
+    assert "job-worker-2" in world.replicas()
+    assert (world.status.phase, world.status.restarts) == ("Running", 0)
+
+
 @pytest.mark.parametrize("ahead", [3600, -3600])
 def test_a_restart_is_due_by_the_controllers_clock(ahead: int) -> None:
     world = World(pytorch({"worker": 2})).started()
@@ -147,6 +165,18 @@ def test_a_start_that_is_hindered_is_not_delayed_again_by_a_clock_that_is_ahead(
     world.settle()
     assert [pod["metadata"]["name"] for pod in world.decide().pods] == ["job-worker-1"]
     assert world.rows["job-worker-1"].restart_time is None
+
+
+def test_a_moment_far_ahead_in_the_status_is_no_longer_than_the_delay() -> None:
+    """The controller that wrote it may have had a clock that was ahead."""
+    world = World(pytorch({"worker": 2})).started()
+    world.end("job-worker-1", 1)
+    world.now += 86400
+    world.settle()
+    world.now -= 86400
+    world.settle()
+    world.wait(2)
+    assert [d.name for d in world.step().deletes] == ["job-worker-1"]
 
 
 def test_a_delay_does_not_outlive_a_pause() -> None:
@@ -182,9 +212,6 @@ def test_a_restart_that_is_waited_for_is_told_of() -> None:
 
 
 def test_a_container_that_cannot_be_made_says_why_in_condition_and_row() -> None:
-    from jobyard.api.status import ContainerState
-    from jobyard.plan.pod_facts import Container
-
     world = World(pytorch({"worker": 1}))
     world.settle()
     said = 'secret "keys" not found'
@@ -199,6 +226,25 @@ def test_a_container_that_cannot_be_made_says_why_in_condition_and_row() -> None
     world.settle()
     assert f"CreateContainerConfigError: {said}" in world.condition("Running")[2]
     assert world.rows["job-worker-0"].reason == "CreateContainerConfigError"
+
+
+def test_an_image_that_cannot_be_had_says_so_in_condition_and_row() -> None:
+    world = World(pytorch({"worker": 1}))
+    world.settle()
+    world.schedule("job-worker-0")
+    waiting = Container(
+        name="pytorch", state=ContainerState.WAITING, reason="ImagePullBackOff", message="no i"
+    )
+    world._update("job-worker-0", containers=(waiting,))
+    world.settle()
+    for _ in range(3):
+        assert world.condition("Running")[2] == "0 of 1 running; worker-0: ImagePullBackOff"
+        assert world.rows["job-worker-0"].reason == "ImagePullBackOff"
+        world.wait(3600)
+        world.settle()
+    world.run()
+    world.settle()
+    assert world.rows["job-worker-0"].reason == ""
 
 
 def drained(behind: int) -> Pod:
@@ -263,14 +309,33 @@ def test_a_node_whose_clock_is_behind_makes_no_success_of_a_drain(behind: int) -
     assert world.status.restarts == 0
 
 
-def test_a_pending_job_whose_nodes_are_all_lost_is_unknown() -> None:
+def test_a_drain_says_so_before_it_deletes() -> None:
+    """A clock that fell behind while the pod ran shows in none of the pod's own moments."""
+    world = World(pytorch({"worker": 1})).started()
+    world.wait(100)
+    world._update("job-worker-0", was_taken_away=True, taken_away_at=world.now)
+    world.wait(10)
+    world.tell_to_go("job-worker-0")
+    world.now -= 8
+    world.end("job-worker-0", 0)
+    world.now += 8
+    assert world.pods["job-worker-0"].phase is PodPhase.SUCCEEDED
+    world.settle()
+    assert world.status.phase == "Running"
+    world.reap()
+    world.settle()
+    assert world.made == ["job-worker-0"] * 2
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Resuming"])
+def test_a_job_whose_nodes_are_all_lost_is_unknown(phase: str) -> None:
     world = World(pytorch({"worker": 2}))
     world.settle()
     world.run("job-worker-0")
     world.settle()
     world.run("job-worker-1", is_ready=False)
     world.lose_sight_of("job-worker-0", "job-worker-1")
-    world.status = msgspec.structs.replace(world.status, phase="Pending")
+    world.status = msgspec.structs.replace(world.status, phase=Phase(phase))
     world.settle()
     assert world.status.phase == "Unknown"
 
