@@ -85,6 +85,7 @@ def test_a_burst_uses_up_one_restart() -> None:
     assert (world.status.phase, world.status.restarts) == ("Running", 1)
     world.go_on()
     assert {row.restart_count for row in world.rows.values()} == {1}
+    assert [task.restart_count for task in world.status.tasks] == [8]
     assert (world.status.attempt, world.status.recovery) == (1, None)
     world.end("job-worker-5", 1)
     world.settle()

@@ -103,36 +103,42 @@ def test_rows_of_a_finished_job_never_change(change: dict[str, Any]) -> None:
     assert (world.status.tasks, world.status.aggregate, world.status.ready) == before
 
 
-def test_a_replica_scaled_away_and_back_counts_an_end_once() -> None:
-    manifest = elastic_pytorch(1, 3, 5)
-    world = World(manifest).started()
-    world.end("job-worker-2", 1, sidecars_run=True)
-    world.settle()
-    assert world.status.restarts == 1
+def scaled_away_and_back(world: World, name: str) -> None:
+    """Some time after it failed; its pod takes its time to go."""
+    world.wait(10)
     world.set(elastic__expectedReplicas=2)
     world.settle()
-    assert world.pods["job-worker-2"].is_terminating
+    assert world.pods[name].is_terminating
     world.set(elastic__expectedReplicas=3)
     world.settle()
+    assert world.pods[name].is_terminating
+
+
+def test_a_replica_scaled_away_and_back_counts_an_end_once() -> None:
+    world = World(elastic_pytorch(1, 3, 5, runPolicy={"backoffLimit": 10})).started()
+    for _ in range(5):
+        world.end("job-worker-2", 1)
+        world.go_on()
+    world.end("job-worker-2", 1)
+    world.settle()
+    assert world.status.restarts == 6
+    scaled_away_and_back(world, "job-worker-2")
     world.wait(301)
     world.settle()
-    assert world.status.restarts == 1
+    assert world.status.restarts == 6
     world.reap()
     world.settle()
     assert "job-worker-2" in world.replicas(), "it comes back"
+    assert len([e for e in world.events if "restart 6 of 10" in e.message]) == 1
 
 
 def test_a_replica_scaled_away_and_back_starts_anew_although_no_restart_is_left() -> None:
     """As it does if it comes back a moment later, when its pod is gone."""
     world = World(elastic_pytorch(1, 3, 5, runPolicy={"backoffLimit": 0})).started()
-    world.end("job-worker-2", 1, sidecars_run=True)
+    world.end("job-worker-2", 1)
     world.settle()
     assert (world.status.phase, world.rows["job-worker-2"].phase) == ("Running", "Failed")
-    world.set(elastic__expectedReplicas=2)
-    world.settle()
-    world.set(elastic__expectedReplicas=3)
-    world.settle()
-    assert world.pods["job-worker-2"].is_terminating
+    scaled_away_and_back(world, "job-worker-2")
     world.reap()
     world.settle()
     assert "job-worker-2" in world.replicas()
@@ -253,7 +259,7 @@ def drained(behind: int) -> Pod:
     def moment(seconds: float) -> str:
         return text_of(START + seconds - behind)
 
-    ended = {"exitCode": 0, "startedAt": moment(2), "finishedAt": moment(105)}
+    ended = {"exitCode": 0, "startedAt": moment(2), "finishedAt": moment(102)}
     status = {
         "phase": "Succeeded",
         "startTime": moment(1),
@@ -327,15 +333,76 @@ def test_a_drain_says_so_before_it_deletes() -> None:
     assert world.made == ["job-worker-0"] * 2
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_whoever_was_seen_to_run_on_ended_because_it_was_told_to(code: int) -> None:
+    """Whatever its node's clock says, which may have fallen behind while the pod ran."""
+    world = World(pytorch({"worker": 1}, runPolicy={"backoffLimit": 0})).started()
+    world.wait(100)
+    world.tell_to_go("job-worker-0")
+    world.settle()
+    world.wait(3)
+    world.now -= 600
+    world.end("job-worker-0", code)
+    world.now += 600
+    world.settle()
+    assert world.status.phase == "Running"
+    world.reap()
+    world.settle()
+    assert world.made == ["job-worker-0"] * 2
+    assert world.status.restarts == 0
+
+
+def test_what_ended_out_of_sight_before_it_was_told_to_go_counts() -> None:
+    """Its node couldn't be reached: that it seemed to run on says nothing."""
+    world = World(pytorch({"worker": 1})).started()
+    world.wait(100)
+    ended_at = world.now
+    world.lose_sight_of("job-worker-0")
+    world.wait(300)
+    world.tell_to_go("job-worker-0")
+    world.settle()
+    assert world.rows["job-worker-0"].reason == "NodeUnreachable"
+    now, world.now = world.now, ended_at
+    world.end("job-worker-0", 0)
+    world.now = now + 10
+    world.see_again("job-worker-0")
+    world.settle()
+    assert world.status.phase == "Succeeded"
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_deadline_is_counted_by_the_controllers_clock(ahead: int) -> None:
+    world = World(pytorch({"worker": 1}, runPolicy={"activeDeadlineSeconds": 60}))
+    world.settle()
+    began = text_of(world.now)
+    world.now += ahead
+    world.run()
+    world.now -= ahead
+    # As the pod's own moments show it.
+    world._update("job-worker-0", clock_behind=max(0, -ahead))
+    world.settle()
+    assert (world.status.phase, world.status.start_time) == ("Running", began)
+    world.wait(59)
+    world.settle()
+    assert world.status.phase == "Running"
+    world.wait(1)
+    world.settle()
+    assert world.status.phase == "Failed"
+
+
 @pytest.mark.parametrize("phase", ["Pending", "Resuming"])
 def test_a_job_whose_nodes_are_all_lost_is_unknown(phase: str) -> None:
+    """Also one that never ran whole."""
     world = World(pytorch({"worker": 2}))
     world.settle()
     world.run("job-worker-0")
+    world.schedule("job-worker-1")
     world.settle()
-    world.run("job-worker-1", is_ready=False)
-    world.lose_sight_of("job-worker-0", "job-worker-1")
     world.status = msgspec.structs.replace(world.status, phase=Phase(phase))
+    world.settle()
+    assert world.status.phase == phase
+    world.lose_sight_of("job-worker-0")
+    world._update("job-worker-1", phase=PodPhase.UNKNOWN, reason="NodeLost")
     world.settle()
     assert world.status.phase == "Unknown"
 
