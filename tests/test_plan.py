@@ -103,6 +103,17 @@ def test_every_job_has_a_description_with_possible_names(path: Path) -> None:
         assert all(role.main_container for role in description.roles)
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_replicas_work_together_in_all_kinds_but_two(path: Path) -> None:
+    """In the others a failure may be the consequence of another one."""
+    for document in documents(path):
+        result = checked(document)
+        description = described(result.kind, result.value) if result.kind else None
+        if result.kind is not None and description is not None:
+            is_collective = result.kind.name not in ("GenericJob", "TaskSet")
+            assert description.is_collective is is_collective
+
+
 def test_every_kind_with_replicas_has_a_lowering() -> None:
     without = {"Queue", "PodGroup"}
     shown = {

@@ -454,7 +454,14 @@ def test_a_protobuf_with_a_time_beyond_all_calendars_is_refused(server: ApiServe
 
 
 @pytest.mark.parametrize(
-    "amount", ["9" * 1_001, "9" * 5_000, "0." + "0" * 5_000 + "1", "1e5000", f"1e{'9' * 5_000}"]
+    "amount",
+    [
+        pytest.param("9" * 1_001, id="1001 digits"),
+        pytest.param("9" * 5_000, id="5000 digits"),
+        pytest.param("0." + "0" * 5_000 + "1", id="5000 zeros"),
+        pytest.param("1e5000", id="a large power"),
+        pytest.param(f"1e{'9' * 5_000}", id="a power of 5000 digits"),
+    ],
 )
 def test_a_quantity_of_any_length_has_an_answer(server: ApiServer, amount: str) -> None:
     """A real one takes some of them, and is busy with it for seconds; here they are refused."""
