@@ -317,6 +317,7 @@ def test_programs_that_never_answer_are_given_up_and_hold_up_nobody(
             subject.ask(key("quiet", 0), page("quiet", 0), got.put_nowait)
             # At once, and not after those that wait already.
             await until(lambda: _holds(programs.asked[-1].path == page("quiet", 0).path))
+            assert len(programs.asked) < 17
             programs.answers[page("quiet", 0).path].set_result(Answer(200, b"here"))
             found = [await got.get() for _ in range(18)]
             assert found.count(None) == 17

@@ -26,7 +26,7 @@ from jobyard.client.locating import cluster_of
 from jobyard.client.request import LEASES, Answer, Request, merge_patch
 from jobyard.client.sender import Sender
 from jobyard.client.transport import Transport
-from jobyard.controller import progress
+from jobyard.controller import progress, reconciling
 from jobyard.controller.leading import LeadershipLostError, LeaseName
 from jobyard.controller.metrics import Metrics
 from jobyard.controller.progress import Progress
@@ -341,6 +341,47 @@ def test_passes_that_are_repeated_count_as_errors(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    run(scene())
+
+
+def test_a_pass_that_raises_counts_as_one_error(
+    control_plane: ControlPlane, namespace: str, crds: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counting(Metrics):
+        passes = errors = 0
+
+        def failed(self, kind: str) -> None:
+            super().failed(kind)
+            self.errors += 1
+
+        def reconciled(self, kind: str, seconds: float) -> None:
+            super().reconciled(kind, seconds)
+            self.passes += 1
+
+    def stumble(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(reconciling, "decide", stumble)
+
+    async def scene() -> None:
+        metrics = Counting()
+        async with (
+            ApiCaller(control_plane) as api,
+            Transport(cluster_of(control_plane.kubeconfig)) as sender,
+        ):
+            controller = Controller(sender, Options(namespace=namespace), metrics)
+            task = asyncio.create_task(controller.run())
+            await made(api, namespace, "job")
+
+            async def repeated() -> bool:
+                return metrics.passes >= 3
+
+            await until(repeated)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        assert metrics.errors == metrics.passes
 
     run(scene())
 

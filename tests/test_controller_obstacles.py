@@ -172,3 +172,44 @@ def test_a_pod_that_is_long_as_json_stops_no_watch(staging: Staging) -> None:
         assert not [line for line in stage.controller.lines if "longer than" in str(line)]
 
     staging.play(act, ignored_schedulers=frozenset({"nobody"}))
+
+
+def test_a_pod_that_cannot_start_says_why_for_as_long_as_that_lasts(staging: Staging) -> None:
+    """A claim, a secret or a folder that is missing stands in no pod, only in its events."""
+    said = 'MountVolume.SetUp failed for volume "data" : secret "keys" not found'
+
+    async def act(stage: Stage) -> None:
+        workers = {"type": "worker", "replicas": 1, "template": template("main")}
+        await stage.apply(job("GenericJob", replicaSpecs=[workers]))
+        await stage.kubelet.bind("job-worker-0")
+        await stage.until_pods("job", "worker-0")
+        about = {"apiVersion": "v1", "kind": "Pod", "name": "job-worker-0"}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": "job-worker-0.1"},
+            "involvedObject": {
+                **about,
+                "namespace": stage.namespace,
+                "uid": stage.uids("job")["job-worker-0"],
+            },
+            "reason": "FailedMount",
+            "message": said,
+            "type": "Warning",
+        }
+        path = f"/api/v1/namespaces/{stage.namespace}/events"
+        answer = await stage.api.request("POST", path, body=event)
+        assert answer.status == 201, answer.text
+
+        def told() -> bool:
+            message = condition(stage.status("job"), "Running").get("message", "")
+            return f"worker-0: FailedMount: {said}" in message
+
+        await stage.until("the condition tells it", told)
+        assert stage.status("job")["tasks"][0]["status"][0]["reason"] == "FailedMount"
+        await stage.kubelet.running("job-worker-0")
+        status = await stage.until_running("job", 1)
+        assert "reason" not in status["tasks"][0]["status"][0]
+        assert not told()
+
+    staging.play(act, start=False)

@@ -27,6 +27,7 @@ from waiting import until
 
 from jobyard.api.kinds import KINDS, kind_of
 from jobyard.cli.main import cli
+from jobyard.plan import lowering, rendering
 from jobyard.plan.lowering import has_replicas
 
 MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000" if all_is_asked_for() else "2000"))
@@ -160,6 +161,32 @@ def test_a_number_in_a_job_that_is_none_is_no_fault_of_the_program(job: Json, sa
     assert answered("validate", text=text) is None
     assert answered("render", text=text) is None
     assert says in CliRunner().invoke(cli, ["validate", "-"], input=text).output
+
+
+@pytest.mark.parametrize("command", ["validate", "render"])
+@pytest.mark.parametrize("broken", ["lowering", "rendering"])
+def test_what_nobody_thought_of_is_a_finding_and_no_traceback(
+    command: str, broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program is broken on purpose; whatever breaks it by itself would be mended."""
+
+    def stumble(*_: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    if broken == "lowering":
+        monkeypatch.setitem(lowering._LOWERINGS, "GenericJob", stumble)  # type: ignore[index]
+    else:
+        monkeypatch.setattr(rendering, "replica_pod", stumble)
+    text = json.dumps(generic({"worker": 1}))
+    result = CliRunner().invoke(cli, [command, "-"], input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    if (command, broken) == ("validate", "rendering"):
+        # It makes no pods.
+        assert result.exit_code == 0
+        return
+    assert result.exit_code == 1
+    assert "spec: is not understood, though the API server would take it" in result.output
+    assert "RecursionError: maximum recursion depth exceeded" in result.output
 
 
 def test_a_port_that_nobody_can_listen_on_is_not_given_to_a_pod() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import job_manifests
 import msgspec
 import pytest
 from hypothesis import given
@@ -99,6 +101,17 @@ def test_every_job_has_a_description_with_possible_names(path: Path) -> None:
         assert len(set(found)) == len(found) == description.replicas
         assert max(map(len, found)) <= DNS_LABEL_LENGTH_MAX
         assert all(role.main_container for role in description.roles)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_replicas_work_together_in_all_kinds_but_two(path: Path) -> None:
+    """In the others a failure may be the consequence of another one."""
+    for document in documents(path):
+        result = checked(document)
+        description = described(result.kind, result.value) if result.kind else None
+        if result.kind is not None and description is not None:
+            is_collective = result.kind.name not in ("GenericJob", "TaskSet")
+            assert description.is_collective is is_collective
 
 
 def test_every_kind_with_replicas_has_a_lowering() -> None:
@@ -318,6 +331,27 @@ def test_a_launcher_without_a_program_is_a_warning() -> None:
     assert finding.text == "says no program to launch: the job would fail at once"
     document.value["spec"]["runMode"] = {"debug": {"enabled": True}}
     assert not checked(document).findings
+
+
+@pytest.mark.parametrize("policy", ["None", "Unfinished", "All"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        job_manifests.pytorch,
+        job_manifests.xgboost,
+        job_manifests.deepspeed,
+        lambda **spec: job_manifests.tensorflow({"worker": 1}, **spec),
+    ],
+    ids=["pytorch", "xgboost", "deepspeed", "tensorflow"],
+)
+def test_a_deadline_that_stops_nothing_is_a_warning(make: Any, policy: str) -> None:
+    run_policy = {"activeDeadlineSeconds": 60, "cleanUpPolicy": policy}
+    found = [f.text for f in check(json.dumps(make(runPolicy=run_policy))).findings]
+    wanted = (
+        "has runPolicy.activeDeadlineSeconds, which ends the job while its pods run on: set"
+        " runPolicy.cleanUpPolicy to Unfinished or All to stop them"
+    )
+    assert (wanted in found) is (policy == "None")
 
 
 def test_mpirun_that_would_hide_failures_is_a_warning() -> None:
@@ -655,6 +689,27 @@ spec:
     assert command is not None
     shown = [word for word in command if not word.startswith(("--hostfile", "/run/"))]
     assert shown == want
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        {"debug": {"enabled": True, "replicaSpecs": [{"type": "worker", "command": ["sshd"]}]}},
+        {"pause": {"resumeSpecs": [{"type": "worker", "command": ["sshd"]}]}},
+    ],
+    ids=["debug", "resume"],
+)
+def test_an_sshd_in_place_of_a_colossalai_worker_has_the_jobs_keys_and_port(
+    mode: dict[str, Any],
+) -> None:
+    result = check(json.dumps(job_manifests.colossalai(runMode=mode)))
+    assert result.kind is not None
+    description = described(result.kind, result.value)
+    assert description is not None
+    worker = description.roles[1]
+    found = replica_pod(description, Replica(role=worker, rank=0, is_resumed=True))
+    script = "/run/jobyard/files/worker.sh"
+    assert main(found) == (["env", "JOBYARD_SSHD=sshd", "sh", script], None)
 
 
 @pytest.mark.parametrize(

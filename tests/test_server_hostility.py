@@ -453,6 +453,60 @@ def test_a_protobuf_with_a_time_beyond_all_calendars_is_refused(server: ApiServe
     assert reply.status == 400, reply.body
 
 
+@pytest.mark.parametrize(
+    "amount",
+    [
+        pytest.param("9" * 1_001, id="1001 digits"),
+        pytest.param("9" * 5_000, id="5000 digits"),
+        pytest.param("0." + "0" * 5_000 + "1", id="5000 zeros"),
+        pytest.param("1e5000", id="a large power"),
+        pytest.param(f"1e{'9' * 5_000}", id="a power of 5000 digits"),
+    ],
+)
+def test_a_quantity_of_any_length_has_an_answer(server: ApiServer, amount: str) -> None:
+    """A real one takes some of them, and is busy with it for seconds; here they are refused."""
+    for number in (amount, f"-{amount}", f"{amount}Gi"):
+        body = dumped(limited(number)).encode()
+        path = "/api/v1/namespaces/default/pods"
+        reply = server.handle(Call(method="POST", path=path, body=body))
+        assert isinstance(reply, Reply)
+        assert reply.status in (400, 422), reply.body[:300]
+
+
+DEPTHS_REFUSED = (201, 400, 480, 490, 700, 960, 3_000)
+
+
+@pytest.mark.parametrize("depth", DEPTHS_REFUSED)
+def test_depth_is_refused_at_the_door(server: ApiServer, depth: int) -> None:
+    """Whether it comes with an object or with a patch: what is stored can be walked."""
+    path = "/apis/probe.dev/v1/namespaces/default/widgets"
+    widget = {"apiVersion": "probe.dev/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    made = server.handle(Call(method="POST", path=path, body=dumped(widget).encode()))
+    assert isinstance(made, Reply)
+    assert made.status == 201
+    deep = Raw('{"a":' * depth + "1" + "}" * depth)
+    sent = {**widget, "spec": {"any": deep}}
+    operation = {"op": "add", "path": "/spec", "value": {"any": deep}}
+    calls = [
+        ("POST", path, {**sent, "metadata": {"name": "x"}}, "application/json"),
+        ("PUT", f"{path}/w", sent, "application/json"),
+        ("PATCH", f"{path}/w", {"spec": {"any": deep}}, MERGE),
+        ("PATCH", f"{path}/w", [operation], JSON_PATCH),
+        ("PATCH", f"{path}/w", sent, APPLY),
+    ]
+    for method, target, obj, type_ in calls:
+        call = Call(
+            method=method,
+            path=target,
+            body=dumped(obj).encode(),
+            content_type=type_,
+            query=(("fieldManager", "m"),),
+        )
+        reply = server.handle(call)
+        assert isinstance(reply, Reply)
+        assert reply.status == 400, (method, type_, reply.status, reply.body[:300])
+
+
 @pytest.mark.parametrize("depth", [150, 190, 196])
 def test_what_can_be_created_can_be_changed_and_shown(server: ApiServer, depth: int) -> None:
     """Depth is refused at the door or not at all."""

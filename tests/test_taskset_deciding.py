@@ -293,6 +293,40 @@ def test_an_end_before_somebody_deleted_the_pod_counts() -> None:
     assert world.standing == SUCCEEDED
 
 
+def test_whoever_was_seen_to_run_on_ended_because_it_was_told_to() -> None:
+    """Whatever its node's clock says, which may have fallen behind while the pod ran."""
+    world = started(World(role("w", retryPolicy=retry(1))))
+    world.now += 600
+    world.delete("t-w-0-0-0")
+    world.settle()
+    world.now -= 300
+    world.exit("t-w-0-0-0", 0)
+    world.now += 300
+    world.settle()
+    assert world.standing == GOES_ON
+    world.reap()
+    world.settle()
+    world.run()
+    world.settle()
+    assert world.standing == GOES_ON
+    assert world.row("w").total_retried_count == 0
+
+
+def test_what_ended_out_of_sight_before_it_was_told_to_go_counts() -> None:
+    """Its node couldn't be reached: that it seemed to run on says nothing."""
+    world = started(World(role("w", retryPolicy=retry(1))))
+    unheard = {"type": "Ready", "status": "False"}
+    world.pods["t-w-0-0-0"]["status"]["conditions"] = [unheard]
+    world.now += 300
+    world.delete("t-w-0-0-0")
+    world.settle()
+    world.now -= 200
+    world.exit("t-w-0-0-0", 0)
+    world.now += 200
+    world.settle()
+    assert world.standing == SUCCEEDED
+
+
 def test_pods_follow_a_control_unit_that_was_replaced() -> None:
     world = started(World(role("w")))
     del world.units["c-t-0"]

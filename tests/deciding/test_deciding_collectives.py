@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from job_manifests import deepspeed, generic, pytorch, xgboost
+from job_manifests import deepspeed, elastic_pytorch, generic, pytorch, xgboost
 from job_world import World
 
 WORKERS = [f"job-worker-{n}" for n in range(8)]
@@ -85,6 +85,7 @@ def test_a_burst_uses_up_one_restart() -> None:
     assert (world.status.phase, world.status.restarts) == ("Running", 1)
     world.go_on()
     assert {row.restart_count for row in world.rows.values()} == {1}
+    assert [task.restart_count for task in world.status.tasks] == [8]
     assert (world.status.attempt, world.status.recovery) == (1, None)
     world.end("job-worker-5", 1)
     world.settle()
@@ -148,6 +149,43 @@ def test_of_ends_close_together_the_likely_cause_is_the_first(codes: tuple[int, 
     assert first.startswith("worker-1: ")
     assert "restart 1 of 3" in first
     assert "after worker-1; starts again in 1 s without using up restarts" in second
+
+
+def test_of_ends_far_apart_the_earlier_is_the_first() -> None:
+    """However likely a cause the later one is: no clock is so wrong."""
+    world = workers(2, limit=3)
+    world.end("job-worker-1", 1)
+    world.wait(10)
+    world.end("job-worker-0", 137)
+    world.settle()
+    assert world.rows["job-worker-0"].last_failure.follows == "worker-1"
+    assert world.rows["job-worker-1"].last_failure.follows == ""
+
+
+def test_of_ends_that_are_alike_the_lowest_rank_is_the_first() -> None:
+    world = workers(3, limit=3)
+    for name in ("job-worker-2", "job-worker-1"):
+        world.end(name, 1)
+    world.settle()
+    assert world.rows["job-worker-1"].last_failure.follows == ""
+    assert world.rows["job-worker-2"].last_failure.follows == "worker-1"
+
+
+def test_followers_of_a_failure_that_is_final_are_not_started_later() -> None:
+    """By itself the one that a launcher ended would be restarted; the first says that none is."""
+    manifest = elastic_pytorch(1, 3, 5)
+    manifest["spec"]["replicaSpecs"][0]["restartPolicy"] = "ExitCode"
+    world = World(manifest).started()
+    world.end("job-worker-1", 1)
+    world.wait(1)
+    world.end("job-worker-2", 143)
+    world.settle()
+    for _ in range(3):
+        world.wait(10)
+        world.settle()
+        assert (world.status.phase, world.status.restarts) == ("Running", 0)
+        assert world.rows["job-worker-2"].last_failure.follows == "worker-1"
+        assert {world.rows[name].restart_count for name in WORKERS[1:3]} == {0}
 
 
 def test_replicas_of_a_generic_job_are_strangers() -> None:

@@ -10,9 +10,10 @@ import pytest
 from job_manifests import elastic_pytorch, generic, mpi, pytorch
 from job_world import START, World
 
+from jobyard.api.status import ContainerState, Phase
 from jobyard.plan.decision import NAME_TAKEN, Obstacle
 from jobyard.plan.moments import text_of
-from jobyard.plan.pod_facts import Pod, PodObject, facts_of
+from jobyard.plan.pod_facts import Container, Pod, PodObject, PodPhase, facts_of
 
 
 def resumed_with_another_image(world: World) -> None:
@@ -102,23 +103,46 @@ def test_rows_of_a_finished_job_never_change(change: dict[str, Any]) -> None:
     assert (world.status.tasks, world.status.aggregate, world.status.ready) == before
 
 
-def test_a_replica_scaled_away_and_back_counts_an_end_once() -> None:
-    manifest = elastic_pytorch(1, 3, 5)
-    world = World(manifest).started()
-    world.end("job-worker-2", 1, sidecars_run=True)
-    world.settle()
-    assert world.status.restarts == 1
+def scaled_away_and_back(world: World, name: str) -> None:
+    """Some time after it failed; its pod takes its time to go."""
+    world.wait(10)
     world.set(elastic__expectedReplicas=2)
     world.settle()
-    assert world.pods["job-worker-2"].is_terminating
+    assert world.pods[name].is_terminating
     world.set(elastic__expectedReplicas=3)
     world.settle()
+    assert world.pods[name].is_terminating
+
+
+def test_a_replica_scaled_away_and_back_counts_an_end_once() -> None:
+    world = World(elastic_pytorch(1, 3, 5, runPolicy={"backoffLimit": 10})).started()
+    for _ in range(5):
+        world.end("job-worker-2", 1)
+        world.go_on()
+    world.end("job-worker-2", 1)
+    world.settle()
+    assert world.status.restarts == 6
+    scaled_away_and_back(world, "job-worker-2")
     world.wait(301)
     world.settle()
-    assert world.status.restarts == 1
+    assert world.status.restarts == 6
     world.reap()
     world.settle()
     assert "job-worker-2" in world.replicas(), "it comes back"
+    assert len([e for e in world.events if "restart 6 of 10" in e.message]) == 1
+
+
+def test_a_replica_scaled_away_and_back_starts_anew_although_no_restart_is_left() -> None:
+    """As it does if it comes back a moment later, when its pod is gone."""
+    world = World(elastic_pytorch(1, 3, 5, runPolicy={"backoffLimit": 0})).started()
+    world.end("job-worker-2", 1)
+    world.settle()
+    assert (world.status.phase, world.rows["job-worker-2"].phase) == ("Running", "Failed")
+    scaled_away_and_back(world, "job-worker-2")
+    world.reap()
+    world.settle()
+    assert "job-worker-2" in world.replicas()
+    assert (world.status.phase, world.status.restarts) == ("Running", 0)
 
 
 @pytest.mark.parametrize("ahead", [3600, -3600])
@@ -147,6 +171,18 @@ def test_a_start_that_is_hindered_is_not_delayed_again_by_a_clock_that_is_ahead(
     world.settle()
     assert [pod["metadata"]["name"] for pod in world.decide().pods] == ["job-worker-1"]
     assert world.rows["job-worker-1"].restart_time is None
+
+
+def test_a_moment_far_ahead_in_the_status_is_no_longer_than_the_delay() -> None:
+    """The controller that wrote it may have had a clock that was ahead."""
+    world = World(pytorch({"worker": 2})).started()
+    world.end("job-worker-1", 1)
+    world.now += 86400
+    world.settle()
+    world.now -= 86400
+    world.settle()
+    world.wait(2)
+    assert [d.name for d in world.step().deletes] == ["job-worker-1"]
 
 
 def test_a_delay_does_not_outlive_a_pause() -> None:
@@ -182,9 +218,6 @@ def test_a_restart_that_is_waited_for_is_told_of() -> None:
 
 
 def test_a_container_that_cannot_be_made_says_why_in_condition_and_row() -> None:
-    from jobyard.api.status import ContainerState
-    from jobyard.plan.pod_facts import Container
-
     world = World(pytorch({"worker": 1}))
     world.settle()
     said = 'secret "keys" not found'
@@ -201,13 +234,32 @@ def test_a_container_that_cannot_be_made_says_why_in_condition_and_row() -> None
     assert world.rows["job-worker-0"].reason == "CreateContainerConfigError"
 
 
+def test_an_image_that_cannot_be_had_says_so_in_condition_and_row() -> None:
+    world = World(pytorch({"worker": 1}))
+    world.settle()
+    world.schedule("job-worker-0")
+    waiting = Container(
+        name="pytorch", state=ContainerState.WAITING, reason="ImagePullBackOff", message="no i"
+    )
+    world._update("job-worker-0", containers=(waiting,))
+    world.settle()
+    for _ in range(3):
+        assert world.condition("Running")[2] == "0 of 1 running; worker-0: ImagePullBackOff"
+        assert world.rows["job-worker-0"].reason == "ImagePullBackOff"
+        world.wait(3600)
+        world.settle()
+    world.run()
+    world.settle()
+    assert world.rows["job-worker-0"].reason == ""
+
+
 def drained(behind: int) -> Pod:
     """A pod that saved its work and ended with 0 when it was drained, as its node tells it."""
 
     def moment(seconds: float) -> str:
         return text_of(START + seconds - behind)
 
-    ended = {"exitCode": 0, "startedAt": moment(2), "finishedAt": moment(105)}
+    ended = {"exitCode": 0, "startedAt": moment(2), "finishedAt": moment(102)}
     status = {
         "phase": "Succeeded",
         "startTime": moment(1),
@@ -263,14 +315,94 @@ def test_a_node_whose_clock_is_behind_makes_no_success_of_a_drain(behind: int) -
     assert world.status.restarts == 0
 
 
-def test_a_pending_job_whose_nodes_are_all_lost_is_unknown() -> None:
+def test_a_drain_says_so_before_it_deletes() -> None:
+    """A clock that fell behind while the pod ran shows in none of the pod's own moments."""
+    world = World(pytorch({"worker": 1})).started()
+    world.wait(100)
+    world._update("job-worker-0", was_taken_away=True, taken_away_at=world.now)
+    world.wait(10)
+    world.tell_to_go("job-worker-0")
+    world.now -= 8
+    world.end("job-worker-0", 0)
+    world.now += 8
+    assert world.pods["job-worker-0"].phase is PodPhase.SUCCEEDED
+    world.settle()
+    assert world.status.phase == "Running"
+    world.reap()
+    world.settle()
+    assert world.made == ["job-worker-0"] * 2
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_whoever_was_seen_to_run_on_ended_because_it_was_told_to(code: int) -> None:
+    """Whatever its node's clock says, which may have fallen behind while the pod ran."""
+    world = World(pytorch({"worker": 1}, runPolicy={"backoffLimit": 0})).started()
+    world.wait(100)
+    world.tell_to_go("job-worker-0")
+    world.settle()
+    world.wait(3)
+    world.now -= 600
+    world.end("job-worker-0", code)
+    world.now += 600
+    world.settle()
+    assert world.status.phase == "Running"
+    world.reap()
+    world.settle()
+    assert world.made == ["job-worker-0"] * 2
+    assert world.status.restarts == 0
+
+
+def test_what_ended_out_of_sight_before_it_was_told_to_go_counts() -> None:
+    """Its node couldn't be reached: that it seemed to run on says nothing."""
+    world = World(pytorch({"worker": 1})).started()
+    world.wait(100)
+    ended_at = world.now
+    world.lose_sight_of("job-worker-0")
+    world.wait(300)
+    world.tell_to_go("job-worker-0")
+    world.settle()
+    assert world.rows["job-worker-0"].reason == "NodeUnreachable"
+    now, world.now = world.now, ended_at
+    world.end("job-worker-0", 0)
+    world.now = now + 10
+    world.see_again("job-worker-0")
+    world.settle()
+    assert world.status.phase == "Succeeded"
+
+
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_deadline_is_counted_by_the_controllers_clock(ahead: int) -> None:
+    world = World(pytorch({"worker": 1}, runPolicy={"activeDeadlineSeconds": 60}))
+    world.settle()
+    began = text_of(world.now)
+    world.now += ahead
+    world.run()
+    world.now -= ahead
+    # As the pod's own moments show it.
+    world._update("job-worker-0", clock_behind=max(0, -ahead))
+    world.settle()
+    assert (world.status.phase, world.status.start_time) == ("Running", began)
+    world.wait(59)
+    world.settle()
+    assert world.status.phase == "Running"
+    world.wait(1)
+    world.settle()
+    assert world.status.phase == "Failed"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Resuming"])
+def test_a_job_whose_nodes_are_all_lost_is_unknown(phase: str) -> None:
+    """Also one that never ran whole."""
     world = World(pytorch({"worker": 2}))
     world.settle()
     world.run("job-worker-0")
+    world.schedule("job-worker-1")
     world.settle()
-    world.run("job-worker-1", is_ready=False)
-    world.lose_sight_of("job-worker-0", "job-worker-1")
-    world.status = msgspec.structs.replace(world.status, phase="Pending")
+    world.status = msgspec.structs.replace(world.status, phase=Phase(phase))
+    world.settle()
+    assert world.status.phase == phase
+    world.lose_sight_of("job-worker-0")
+    world._update("job-worker-1", phase=PodPhase.UNKNOWN, reason="NodeLost")
     world.settle()
     assert world.status.phase == "Unknown"
 

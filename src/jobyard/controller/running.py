@@ -186,7 +186,8 @@ class Controller:
             self._settle(key, passed)
 
     def _settle(self, key: JobKey, passed: Passed) -> None:
-        if passed.problem:
+        has_failed = passed.next is Next.RETRY
+        if has_failed or passed.problem:
             self._metrics.failed(key.kind)
         self._metrics.created_pods(key.kind, passed.pods_created)
         self._metrics.restarted(key.kind, passed.restarts)
@@ -199,9 +200,6 @@ class Controller:
         record = self._world.job(key)
         pods = len(self._world.pods.of_job(record.uid)) if record is not None else 0
         rest = REST_SECONDS + REST_SECONDS_PER_POD * pods
-        has_failed = passed.next is Next.RETRY
-        if has_failed:
-            self._metrics.failed(key.kind)
         self._queue.done(key, rest_seconds=rest, has_failed=has_failed)
         if passed.look_again_at is not None:
             self._queue.wake_in(key, passed.look_again_at - time.time())

@@ -13,7 +13,7 @@ from jobyard.api.status import Condition, ConditionType, Phase, Truth
 from jobyard.plan.decision import Observed
 from jobyard.plan.moments import text_of
 from jobyard.plan.outcome import Outcome
-from jobyard.plan.standing import Standing, State
+from jobyard.plan.standing import TERMINATING, Standing, State
 from jobyard.plan.starting import ORDINARY
 
 INITIALIZED = "The job has been initialized successfully."
@@ -21,6 +21,7 @@ ALL_RUNNING = "All pods are running normally."
 # Marks the rows of a status that were written in debug mode: ends there don't count.
 DEBUG = "Debug"
 UNSCHEDULED = "Unscheduled"
+UNREACHABLE = "NodeUnreachable"
 # What is wrong with an image is said by the word; the kubelet's sentence repeats the image.
 _IMAGE_REASONS = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull")
 _WHYS_MAX = 5
@@ -145,7 +146,7 @@ def why(standing: Standing, seen: Observed) -> Why:
             return _waiting(standing, seen)
         case State.UNKNOWN:
             assert pod is not None
-            return Why("NodeUnreachable", pod.problem or "its node can't be reached")
+            return Why(UNREACHABLE, pod.problem or "its node can't be reached")
         case State.MISSING if standing.due_at is not None:
             return Why("BackOff", f"starts again at {text_of(standing.due_at)}")
         case State.FAILED | State.SUCCEEDED if standing.waits:
@@ -156,8 +157,11 @@ def why(standing: Standing, seen: Observed) -> Why:
             return Why(text=end_text(standing))
         case State.LOST:
             return Why("TakenAway", "taken away by the cluster")
+        case State.LEAVING if pod is not None and pod.is_out_of_reach:
+            # What it does there isn't known: it may have ended long before.
+            return Why(UNREACHABLE, "being deleted; its node can't be reached")
         case State.LEAVING:
-            return Why("Terminating", "being deleted")
+            return Why(TERMINATING, "being deleted")
         case _:
             return Why()
 

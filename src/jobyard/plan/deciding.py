@@ -139,7 +139,7 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     memories, pods_of = _memories(stored), pods_by_replica(_replicas(seen))
     standings = tuple(standings_of(description, pod_names(description), pods_of, memories))
     standings, course = _with_restarts(seen, stored, standings, now)
-    began = started_at(stored, standings)
+    began = started_at(stored, standings, now)
     clock = clock_of(stored, began)
     end = None if is_debug else outcome(description.ending, standings)
     # Whoever debugs takes the time it takes.

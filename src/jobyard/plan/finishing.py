@@ -45,7 +45,7 @@ def ending(
     """The moment a job ends."""
     # Nothing starts again, so no restart is counted that was only just decided on.
     settled = tuple(_settled(standing) for standing in standings)
-    began = started_at(stored, standings)
+    began = started_at(stored, standings, now)
     verdict = Verdict(
         phase=end.phase,
         initialized=_initialized(stored),

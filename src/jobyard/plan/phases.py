@@ -15,17 +15,20 @@ from jobyard.plan.pod_facts import Pod
 from jobyard.plan.standing import Standing, State
 
 
-def started_at(stored: JobStatus | None, standings: Sequence[Standing]) -> float | None:
-    """When the job's first main container started."""
+def started_at(stored: JobStatus | None, standings: Sequence[Standing], now: float) -> float | None:
+    """When the job's first main container started; not later than now, whatever its node says."""
     if stored is not None and stored.start_time:
         return seconds_of(stored.start_time)
     moments = [moment for s in standings if (moment := _main_started_at(s)) is not None]
-    return min(moments, default=None)
+    return min((*moments, now)) if moments else None
 
 
 def _main_started_at(standing: Standing) -> float | None:
-    main = standing.pod.container(standing.role.main_container) if standing.pod else None
-    return main.started_at if main is not None else None
+    pod = standing.pod
+    main = pod.container(standing.role.main_container) if pod is not None else None
+    if pod is None or main is None or main.started_at is None:
+        return None
+    return main.started_at + pod.clock_behind
 
 
 def has_started(stored: JobStatus | None, standings: Sequence[Standing]) -> bool:

@@ -28,6 +28,8 @@ from jobyard.plan.naming import pod_name
 from jobyard.plan.pod_facts import Pod, PodPhase
 
 NODE_LOST = "NodeLost"
+# The word in the row of a replica that somebody told to go, while something of it still ran.
+TERMINATING = "Terminating"
 ENDS = (ReplicaPhase.SUCCEEDED, ReplicaPhase.FAILED)
 
 
@@ -62,6 +64,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     failures_in_a_row: int = 0
     phase: ReplicaPhase | None = None
     uid: str = ""
+    # The pod was seen to run on after it was told to go.
+    was_leaving: bool = False
     # When it starts again, if that was decided.
     restart_at: float | None = None
     failure: Failure | None = None
@@ -156,6 +160,7 @@ def memories_of(tasks: Sequence[TaskStatus]) -> Mapping[str, Sequence[Memory]]:
                 failures_in_a_row=row.failures_in_a_row,
                 phase=row.phase,
                 uid=row.uid,
+                was_leaving=row.reason == TERMINATING,
                 restart_at=seconds_of(row.restart_time) if row.restart_time else None,
                 failure=row.last_failure,
                 containers=row.containers,
@@ -206,7 +211,9 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
         state = State.LEAVING if pod.is_terminating else _live_state(pod, role)
         return _with(base, state)
     is_recorded = memory.uid == pod.uid and memory.phase in ENDS
-    if not is_recorded and was_told_to_go(pod, end):
+    # What was seen with one's own eyes doesn't depend on how the clock of its node goes.
+    was_seen_leaving = memory.uid == pod.uid and memory.was_leaving
+    if not is_recorded and (was_seen_leaving or was_told_to_go(pod, end)):
         # It ended because it was told to: that says nothing about the program.
         return _with(base, State.LEAVING)
     if not is_recorded and was_taken_away(pod, end):

@@ -33,6 +33,8 @@ from jobyard.plan.taskset.retries import with_retry
 NO_EXIT_CODE = -1
 # A node that refuses pods must not make it a hot loop.
 LOST_SECONDS = 5
+# In the row of a replica that somebody told to go, while something of it still ran.
+BEING_DELETED = "Its pod is being deleted and will be made anew."
 
 _WITHOUT_LIVE_POD = (RoleReplicaPhase.COMPLETED, RoleReplicaPhase.RETRY_PENDING)
 OVER = (TaskSetState.SUCCEEDED, TaskSetState.FAILED)
@@ -133,7 +135,8 @@ def _memory(row: RoleReplicaStatus | None) -> Memory:
         return NOTHING
     count, uid, info = row.total_retried_count, row.pod_uid or "", row.terminated_info
     if not _is_ended(row) or info is None:
-        return Memory(restarts=count, attempt=count, uid=uid)
+        was_leaving = row.phase_message == BEING_DELETED
+        return Memory(restarts=count, attempt=count, uid=uid, was_leaving=was_leaving)
     failure = Failure(
         attempt=count,
         exit_code=info.exit_code if info.exit_code != NO_EXIT_CODE else None,

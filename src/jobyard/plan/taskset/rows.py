@@ -22,7 +22,7 @@ from jobyard.plan.pod_facts import Pod
 from jobyard.plan.rows import stored_bytes
 from jobyard.plan.standing import Standing, State
 from jobyard.plan.taskset.attempt import Attempt
-from jobyard.plan.taskset.replicas import NO_EXIT_CODE, Member, stopped_end
+from jobyard.plan.taskset.replicas import BEING_DELETED, NO_EXIT_CODE, Member, stopped_end
 from jobyard.plan.taskset.retries import delay_seconds, retries_max, transition_time
 
 # What all rows together may take as JSON; the rest of a status is small beside them.
@@ -153,7 +153,10 @@ def _present(member: Member) -> tuple[RoleReplicaPhase, str]:
     pod = standing.pod
     assert pod is not None
     if pod.is_terminating:
-        return _P.DELETION_REQUESTED, "Its pod is being deleted and will be made anew."
+        if pod.is_out_of_reach:
+            # What it does there isn't known: it may have ended long before.
+            return _P.DELETION_REQUESTED, "Its pod is being deleted; its node can't be reached."
+        return _P.DELETION_REQUESTED, BEING_DELETED
     if standing.state is State.LOST:
         return _P.DELETION_PENDING, f"Lost: {end_text(standing)}; its pod will be made anew."
     if standing.state is State.OUTDATED:
