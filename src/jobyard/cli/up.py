@@ -94,7 +94,7 @@ async def _until_asked(folder: DataFolder, given: dict[str, Any]) -> None:
 
 async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
     # Imported here: --detach and mistakes need none of it.
-    from jobyard.run.engine import EngineSettings
+    from jobyard.run.engine import EngineError, EngineSettings
     from jobyard.run.service import DoorError, serving_engine
 
     settings = EngineSettings(
@@ -113,7 +113,7 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
                     _tell(folder, presence, given["output"])
                 await engine.failed.wait()
                 raise click.ClickException("the engine can't go on; its log says why")
-    except DoorError as problem:
+    except (DoorError, EngineError) as problem:
         raise click.ClickException(str(problem)) from problem
 
 
