@@ -212,8 +212,9 @@ def test_no_other_error_of_the_disk_is_waited_for(tmp_path: Path, code: int) -> 
 
 
 SMALL_DISK = """
-import asyncio, errno, os, sys
+import asyncio, errno, logging, os, sys
 from pathlib import Path
+from jobyard.client.backoff import wait_seconds
 from jobyard.node.folders import PodFolder
 from jobyard.node.hub_runtime import HubRuntime
 from jobyard.node.names import HostsFiles
@@ -282,6 +283,12 @@ async def end_of_a_pod():
     await runtime._adopt(folder)
     assert not runtime._states
     assert folder.uid in runtime._followers
+    said = []
+    logger = logging.getLogger("jobyard.node.hub_runtime")
+    logger.addFilter(lambda record: said.append(record) or True)
+    async with asyncio.timeout(30):
+        while not said:
+            await wait_seconds(0.02)
     make_room()
     async with asyncio.timeout(30):
         async for state in runtime.states():

@@ -111,9 +111,13 @@ def main(args: list[str] | None = None) -> None:
     except Exception as problem:
         # Imported here: only what goes wrong needs it.
         from jobyard.cli.lost_output import LOST, is_lost_output
+        from jobyard.run.problem import EngineError
 
         if is_lost_output(problem):
             sys.exit(LOST)
+        if isinstance(problem, EngineError):
+            click.echo(f"Error: {problem}", err=True)
+            sys.exit(2)
         if "--debug" in (args if args is not None else sys.argv):
             raise
         click.echo(f"jobyard: {type(problem).__name__}: {problem}", err=True)

@@ -94,7 +94,8 @@ async def _until_asked(folder: DataFolder, given: dict[str, Any]) -> None:
 
 async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
     # Imported here: --detach and mistakes need none of it.
-    from jobyard.run.engine import EngineError, EngineSettings
+    from jobyard.run.engine import EngineSettings
+    from jobyard.run.engine_log import keep_log
     from jobyard.run.service import DoorError, serving_engine
 
     settings = EngineSettings(
@@ -107,13 +108,14 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
     say = partial(click.echo, err=given["output"] == "json")
     try:
         with folder:
+            keep_log(folder.path)
             async with serving_engine(folder, settings, given["port"], say) as engine:
                 presence = folder.presence
                 if presence is not None:
                     _tell(folder, presence, given["output"])
                 await engine.failed.wait()
                 raise click.ClickException("the engine can't go on; its log says why")
-    except (DoorError, EngineError) as problem:
+    except DoorError as problem:
         raise click.ClickException(str(problem)) from problem
 
 

@@ -24,6 +24,7 @@ from jobyard.controller.measuring import Unmeasured
 from jobyard.controller.running import Controller, Options
 from jobyard.node.abilities import look, missing_for_sandbox
 from jobyard.node.agent import Agent
+from jobyard.node.descriptor_limit import NEEDED, raise_limit
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.kubelet_service import KubeletService
 from jobyard.node.node_object import node_labels
@@ -38,6 +39,7 @@ from jobyard.run.outside import Outside
 from jobyard.run.own_crds import install_own_crds
 from jobyard.run.parts import Work, kept_going, reason_of
 from jobyard.run.placing import Scheduler
+from jobyard.run.problem import EngineError
 from jobyard.run.relaxing import RelaxedSender
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.placing import Machine
@@ -47,10 +49,6 @@ from jobyard.server.opening import open_server
 NETWORK: Final = IPv4Network("198.18.0.0/16")
 _log = logging.getLogger(__name__)
 Say = Callable[[str], None]
-
-
-class EngineError(Exception):
-    """An engine can't work here; the message says why, and what would help."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +92,11 @@ class Engine:
 
     async def _start(self) -> None:
         path = self.folder.path
+        if (limit := raise_limit()) < NEEDED:
+            raise EngineError(
+                f"a process may have {limit} open files here, and an engine needs {NEEDED};"
+                f" allow more with `ulimit -n 1024`"
+            )
         runtime = runtime_for(self.settings.runtime, path, self._say)
         self.runtime_name = "sandbox" if isinstance(runtime, SandboxRuntime) else "host"
         server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
