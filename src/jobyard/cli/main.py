@@ -122,9 +122,13 @@ def main(args: list[str] | None = None) -> None:
     except Exception as problem:
         from jobyard.cli.lost_output import LOST, is_lost_output
         from jobyard.cli.saying import say, say_traceback
+        from jobyard.run.problem import EngineError
 
         if is_lost_output(problem):
             sys.exit(LOST)
+        if isinstance(problem, EngineError):
+            say(f"Error: {problem}", err=True)
+            sys.exit(2)
         if "--debug" in (args if args is not None else sys.argv):
             say_traceback(problem)
             sys.exit(1)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.left_runs import line_about
 from jobyard.cli.saying import say, say_json
-from jobyard.run.homes import DataFolder, home_of, private_ones, standing
+from jobyard.client.readiness import not_ready
+from jobyard.run.homes import DataFolder, Presence, home_of, private_ones, standing
 from jobyard.run.runs import left_runs
+
+ANSWER_SECONDS: Final = 3.0
 
 
 @click.command("status")
@@ -23,7 +27,7 @@ from jobyard.run.runs import left_runs
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.pass_context
 def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
-    """Show which engines are running. Exit code 1 if there is none.
+    """Show which engines are running, and what ails them. Exit code 1 if there is none.
 
     Those are the one of `up` and those of `run`; one that `up` was given a --data-dir for is
     shown when the same is given here.
@@ -35,7 +39,10 @@ def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
     running = [(folder, folder.presence) for folder in folders]
     found = [(folder, presence) for folder, presence in running if presence is not None]
     if output == "json":
-        engines = [engine_as_json(folder, presence) for folder, presence in found]
+        engines = [
+            {**engine_as_json(folder, presence), "troubles": _troubles(folder, presence)}
+            for folder, presence in found
+        ]
         say_json(engines, indent=2)
     else:
         for folder, presence in found:
@@ -44,12 +51,21 @@ def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
                 f" since {presence.started_at}\n  data     {folder.path}"
                 f"\n  kubectl  export KUBECONFIG={folder.kubeconfig}"
             )
+            for trouble in _troubles(folder, presence):
+                say(f"  trouble  {trouble}")
         if not found:
             say(_nothing(folders, data_dir), err=True)
         if not data_dir:
             for run in left_runs(os.environ):
                 say(line_about(run), err=True)
     ctx.exit(0 if found else 1)
+
+
+def _troubles(folder: DataFolder, presence: Presence) -> list[str]:
+    """What the engine says against itself, a line each."""
+    keys = folder.path / "pki"
+    said = not_ready(presence.server, keys / "ca.crt", keys / "token", ANSWER_SECONDS)
+    return [line.removeprefix("[-]") for line in said.splitlines()]
 
 
 def _nothing(folders: Sequence[DataFolder], data_dir: Path | None) -> str:

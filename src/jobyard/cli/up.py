@@ -103,6 +103,7 @@ async def _until_asked(folder: DataFolder, given: dict[str, Any]) -> None:
 async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
     # Imported here: --detach and mistakes need none of it.
     from jobyard.run.engine import EngineSettings
+    from jobyard.run.engine_log import keep_log
     from jobyard.run.service import DoorError, serving_engine
 
     home = home_of(os.environ)
@@ -117,6 +118,7 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
     tell = partial(say, err=given["output"] == "json")
     try:
         with folder:
+            keep_log(folder.path)
             async with serving_engine(folder, settings, given["port"], tell) as engine:
                 presence = folder.presence
                 if presence is not None:

@@ -29,7 +29,7 @@ from jobyard.client.watching import Decode, Sink, T, Watched, follow
 from jobyard.node.addresses import AddressPool
 from jobyard.node.directory import Directory
 from jobyard.node.events import Event, Reason, Reporter
-from jobyard.node.folders import is_uid
+from jobyard.node.folders import pod_folders
 from jobyard.node.forwarding import Forwarder, PodNetwork
 from jobyard.node.host_ports import HostPorts, Reservations
 from jobyard.node.kubelet_service import KubeletService
@@ -48,6 +48,7 @@ from jobyard.node.runtime import Runtime
 from jobyard.node.services import service_of
 from jobyard.node.sources import PodChanges, Sources, named
 from jobyard.node.starting import Starter
+from jobyard.node.state import PodState
 from jobyard.node.volumes.claims import ClaimFolders
 
 PATIENCE: Final = Backoff(first_seconds=0.2, max_seconds=10.0)
@@ -64,7 +65,9 @@ class Agent:
         options: AgentOptions,
         *,
         say: Callable[[str], None] = _log.info,
+        ready: asyncio.Event | None = None,
     ) -> None:
+        """`ready` is set once the node is on the API server and its pods are known."""
         self._sender = sender
         self._runtime = runtime
         self._options = options
@@ -102,8 +105,11 @@ class Agent:
             )
         )
         self.kubelet = KubeletService(runtime, options.data, self._book.state)
-        # Set once the node is on the API server and its pods are known.
-        self.ready = asyncio.Event()
+        self.ready = ready or asyncio.Event()
+
+    def state(self, uid: str) -> PodState | None:
+        """How a pod stands, as far as this agent has heard."""
+        return self._book.state(uid)
 
     async def run(self) -> None:
         """Until cancelled, or until the runtime was closed. Takes over what already runs."""
@@ -143,11 +149,13 @@ class Agent:
 
     def _adopt_addresses(self) -> None:
         """Of every pod that was ordered, also if it was never started: its order stays."""
-        for path in sorted(self._options.data.glob("pods/*/order.json")):
+        for folder in pod_folders(self._options.data):
             try:
-                order = msgspec.json.decode(path.read_bytes(), type=PodOrder)
+                order = msgspec.json.decode(folder.order.read_bytes(), type=PodOrder)
+            except FileNotFoundError:
+                continue
             except (OSError, msgspec.DecodeError) as error:
-                _log.warning("%s: the order can't be read: %s", path, error)
+                _log.warning("%s: the order can't be read: %s", folder.order, error)
                 continue
             self._ports.adopt(order.uid, order.ports)
             if self._pool is not None:
@@ -160,13 +168,12 @@ class Agent:
     def _clear_leftovers(self) -> None:
         """Folders of pods that were never started, and whose objects went while no engine ran."""
         known = self._book.uids()
-        pods = self._options.data / "pods"
         lanes = self._passes.lanes
         assert lanes is not None, "leftovers are cleared by passes"
-        for folder in pods.iterdir() if pods.is_dir() else ():
-            if is_uid(folder.name) and folder.name not in known:
-                self._passes.clear(folder.name)
-                lanes.wake(folder.name)
+        for folder in pod_folders(self._options.data):
+            if folder.uid not in known:
+                self._passes.clear(folder.uid)
+                lanes.wake(folder.uid)
 
     async def _keep_node(self, since: float) -> None:
         failures = 0

@@ -44,3 +44,11 @@ class PodFolder:
     def log(self, container: str, run: int) -> Path:
         """The log of one run of a container; a rotated part has `.1`, `.2` … appended."""
         return self.logs / container / f"{run}.log"
+
+
+def pod_folders(data: Path) -> tuple[PodFolder, ...]:
+    """Those of all pods, in order; whatever else lies there is nobody's."""
+    paths = sorted((data / "pods").glob("*"))
+    return tuple(
+        PodFolder(data, path.name) for path in paths if is_uid(path.name) and path.is_dir()
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import AsyncGenerator
@@ -16,8 +17,9 @@ from typing import Final
 
 import msgspec
 
+from jobyard.client.backoff import Backoff
 from jobyard.node import polling
-from jobyard.node.folders import PodFolder
+from jobyard.node.folders import PodFolder, pod_folders
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.outside import KEEPER_NAME
 from jobyard.node.hub.starting import supervisor_of
@@ -44,6 +46,8 @@ from jobyard.numerals import whole_number
 _STOP_SECONDS: Final = 10.0
 # Short: another engine may use the same folders, and removes them when it is done.
 _LAST_USE_SECONDS: Final = 1.0
+PATIENCE: Final = Backoff(first_seconds=0.1, max_seconds=2.0)
+_log = logging.getLogger(__name__)
 
 
 def _is_readable(order: Path) -> bool:
@@ -84,22 +88,28 @@ class HubRuntime:
         await self._ensure()
         clear_made_folders(self._data)
         notice_boot(self._data)
-        paths = sorted((self._data / "pods").glob("*"))
-        await asyncio.gather(*(self._adopt(PodFolder(self._data, path.name)) for path in paths))
+        await asyncio.gather(*(self._adopt(folder) for folder in pod_folders(self._data)))
         return tuple(self._states.values())
 
     async def _adopt(self, folder: PodFolder) -> None:
         """One pod from before; one that never started tells nothing, and is still to start."""
-        stored = read_state(folder)
-        if stored and stored.is_over:
-            self._tell(stored)
-        elif is_supervised(folder):
-            # Somebody wanted to stop it, and was stopped before that.
-            folder.taken_away.unlink(missing_ok=True)
-            with contextlib.suppress(RuntimeFailedError):
-                await self._follow(folder, is_starting=False)
-        elif state := final_state(folder):
-            self._tell(state)
+        if folder.uid in self._followers:
+            # Of an agent before this one.
+            return
+        try:
+            stored = read_state(folder)
+            if stored and stored.is_over:
+                self._tell(stored)
+            elif is_supervised(folder):
+                # Somebody wanted to stop it, and was stopped before that.
+                folder.taken_away.unlink(missing_ok=True)
+                with contextlib.suppress(RuntimeFailedError):
+                    await self._follow(folder, is_starting=False)
+            elif state := final_state(folder):
+                self._tell(state)
+        except OSError:
+            # On a full disk it is told once it can be stored. Other pods don't wait for that.
+            self._listen_to(folder, is_starting=False)
 
     async def _ensure(self) -> None:
         """A hub from before is as good as a new one, and is there at once."""
@@ -108,8 +118,7 @@ class HubRuntime:
             await self.hub.ready()
             return
         if there:
-            pods = (self._data / "pods").glob("*")
-            if any(supervisor_of(path) for path in pods):
+            if any(supervisor_of(folder.path) for folder in pod_folders(self._data)):
                 raise RuntimeFailedError(
                     f"pods of the {there} runtime are still running; stop them with `jobyard down`"
                 )
@@ -143,28 +152,41 @@ class HubRuntime:
 
     async def _follow(self, folder: PodFolder, *, is_starting: bool) -> None:
         """Returns once a state is known, or it is that there will be none."""
+        problem = await self._listen_to(folder, is_starting=is_starting)
+        if problem:
+            raise RuntimeFailedError(f"pod {folder.uid} could not be started: {problem}")
+
+    def _listen_to(self, folder: PodFolder, *, is_starting: bool) -> asyncio.Future[str]:
+        """What comes of it: done once something is known."""
         known = asyncio.get_running_loop().create_future()
         listening = self._listen(folder, known, is_starting=is_starting)
         self._followers[folder.uid] = asyncio.create_task(listening)
-        problem = await known
-        if problem:
-            raise RuntimeFailedError(f"pod {folder.uid} could not be started: {problem}")
+        return known
 
     async def _listen(
         self, folder: PodFolder, known: asyncio.Future[str], *, is_starting: bool
     ) -> None:
         """Until the pod is over; a supervisor that does not answer is asked again."""
         problem = "the engine stops"
+        failures = 0
         try:
             while True:
                 try:
-                    link = await SupervisorLink.open(folder, is_starting=is_starting)
-                except SupervisorGoneError as error:
-                    problem, last = str(error), final_state(folder)
-                    if last is None:
-                        return
-                else:
-                    last = await self._hear(folder, link, known)
+                    try:
+                        link = await SupervisorLink.open(folder, is_starting=is_starting)
+                    except SupervisorGoneError as error:
+                        problem, last = str(error), final_state(folder)
+                        if last is None:
+                            return
+                    else:
+                        last = await self._hear(folder, link, known)
+                except OSError as error:
+                    # A full disk, mostly: how the pod ended has to be stored before it is told.
+                    failures += 1
+                    if failures == 1:
+                        _log.warning("pod %s: %s; asked again until it works", folder.uid, error)
+                    await PATIENCE.after(failures)
+                    continue
                 if last is not None:
                     self._tell(last)
                     _settle(known)
@@ -300,10 +322,10 @@ class HubRuntime:
             woken.set()
 
     async def _stop_everything(self) -> None:
-        paths = sorted((self._data / "pods").glob("*"))
+        folders = pod_folders(self._data)
         # Before anything is stopped: none of them fails because of it.
         mark_all(self._data)
-        await asyncio.gather(*(self._end(path) for path in paths if supervisor_of(path)))
+        await asyncio.gather(*(self._end(each) for each in folders if supervisor_of(each.path)))
         hub = 0
         with contextlib.suppress(ConnectionError, RuntimeFailedError):
             hub = (await self.hub.ask(do="status"))[0]["pid"]
@@ -322,20 +344,19 @@ class HubRuntime:
             interval_seconds=0.01,
         )
         (self._data / LIST_NAME).unlink(missing_ok=True)
-        for path in (self._data / "pods").glob("*"):
-            await asyncio.to_thread(cgroups.clear, path)
+        for folder in pod_folders(self._data):
+            await asyncio.to_thread(cgroups.clear, folder.path)
 
-    async def _end(self, path: Path) -> None:
+    async def _end(self, folder: PodFolder) -> None:
         """A pod at once, with the supervisor that may not answer."""
-        pid = supervisor_of(path)
-        folder = PodFolder(self._data, path.name)
+        pid = supervisor_of(folder.path)
         stored = read_state(folder)
         # One that is over is about to exit, and does not listen any more.
         if stored is None or not stored.is_over:
             with contextlib.suppress(SupervisorGoneError, CommandFailedError):
-                link = self._links.get(path.name) or await SupervisorLink.open(folder)
+                link = self._links.get(folder.uid) or await SupervisorLink.open(folder)
                 await link.stop(0, is_shutdown=True)
-                if path.name not in self._links:
+                if folder.uid not in self._links:
                     await link.close()
         if not await has_ended(pid, _STOP_SECONDS):
             with contextlib.suppress(ProcessLookupError):

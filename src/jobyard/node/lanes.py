@@ -91,7 +91,8 @@ class Lanes:
                     if self._failures.get(uid) == before:
                         # Nothing was missing this time.
                         self._failures.pop(uid, None)
-                except (ClientError, RuntimeFailedError) as error:
+                except (ClientError, RuntimeFailedError, OSError) as error:
+                    # Of the last kind is a full disk: the pod waits for room.
                     _log.warning("pod %s: %s", uid, error)
                     self.retry(uid)
                 except Exception:

@@ -9,6 +9,7 @@ is never without one. A file that is mostly dead lines is written anew when nobo
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -139,7 +140,10 @@ class HostsFiles:
         places, end = self._places[namespace], self._sizes[namespace]
         data = "".join(f"{line}\n" for line in lines).encode()
         written = os.pwrite(descriptor, data, end)
-        assert written == len(data), f"wrote {written} of {len(data)} bytes of a hosts file"
+        if written < len(data):
+            # No room for the rest: half a line may name somebody else.
+            os.ftruncate(descriptor, end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path(namespace)))
         for line in lines:
             places[line] = end
             end += len(line.encode()) + 1

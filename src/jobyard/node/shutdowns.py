@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from jobyard.node.folders import PodFolder
+from jobyard.node.folders import pod_folders
 from jobyard.node.supervisor.keeping import read_state
 
 BOOT_NAME: Final = "boot"
@@ -21,12 +21,11 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 def mark_all(data: Path) -> None:
     """Every pod that isn't over is about to be stopped."""
-    for path in (data / "pods").glob("*"):
-        folder = PodFolder(data, path.name)
-        stored = read_state(folder)
-        if stored is None or not stored.is_over:
-            # One that is being forgotten has no folder any more.
-            with contextlib.suppress(FileNotFoundError):
+    for folder in pod_folders(data):
+        # One that is being forgotten has no folder any more, and a full disk stops nobody.
+        with contextlib.suppress(OSError):
+            stored = read_state(folder)
+            if stored is None or not stored.is_over:
                 folder.taken_away.touch(mode=0o600)
 
 

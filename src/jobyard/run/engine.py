@@ -1,7 +1,9 @@
 """The embedded engine: server, scheduler, node agent and controller in one process.
 
 `Engine` is an async context. Leaving it lets go of what runs (`up`, killed or told to stop: the
-replicas go on and are adopted by the next engine) or stops everything (`run`, `down`).
+replicas go on and are adopted by the next engine) or stops everything (`run`, `down`). A part that
+fails is started again; `failed` is for what that can't help: a disk that can't be written, and a
+node that never came up.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -22,17 +24,22 @@ from jobyard.controller.measuring import Unmeasured
 from jobyard.controller.running import Controller, Options
 from jobyard.node.abilities import look, missing_for_sandbox
 from jobyard.node.agent import Agent
+from jobyard.node.descriptor_limit import NEEDED, raise_limit
 from jobyard.node.host_runtime import HostRuntime
+from jobyard.node.kubelet_service import KubeletService
 from jobyard.node.node_object import node_labels
 from jobyard.node.options import options_of
 from jobyard.node.ordering.images import rule_of
 from jobyard.node.runtime import Runtime
 from jobyard.node.sandbox_runtime import SandboxRuntime
+from jobyard.node.state import PodState
 from jobyard.run.homes import DataFolder
 from jobyard.run.in_process import InProcess
 from jobyard.run.outside import Outside
 from jobyard.run.own_crds import install_own_crds
+from jobyard.run.parts import Work, kept_going, reason_of
 from jobyard.run.placing import Scheduler
+from jobyard.run.problem import EngineError
 from jobyard.run.relaxing import RelaxedSender
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.placing import Machine
@@ -67,9 +74,13 @@ class Engine:
         self._say = say
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
+        self._agent: Agent | None = None
+        # Set once a node agent has been ready, and for good: the next ones are started again.
+        self._was_ready = asyncio.Event()
         self.failed = asyncio.Event()
         # Whether what runs is stopped when the engine is left, or goes on.
         self.stops_everything = False
+        self._failure = ""
 
     async def __aenter__(self) -> Self:
         try:
@@ -84,6 +95,11 @@ class Engine:
 
     async def _start(self) -> None:
         path = self.folder.path
+        if (limit := raise_limit()) < NEEDED:
+            raise EngineError(
+                f"a process may have {limit} open files here, and an engine needs {NEEDED};"
+                f" allow more with `ulimit -n 1024`"
+            )
         runtime = runtime_for(self.settings.runtime, path, self._say)
         self.runtime_name = "sandbox" if isinstance(runtime, SandboxRuntime) else "host"
         server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
@@ -105,31 +121,68 @@ class Engine:
             proxy=outside.url if outside is not None else str,
         )
         options = msgspec.structs.replace(options, claims_kept=self.settings.claims_kept)
-        agent = Agent(self.sender, runtime, options, say=self._say)
-        self.kubelet = self.sender.kubelet = agent.kubelet
-        self._ready = agent.ready
+        # Agents come and go; what is asked of the node is asked of the one that is there.
+        self.kubelet = KubeletService(runtime, path, self._state_of)
+        self.sender.kubelet = self.kubelet
         machine = Machine(
             name=options.node_name,
             capacity=Amounts.of(options.capacity.resources()),
             labels=node_labels(options),
             is_relaxed=not self.settings.is_strict,
         )
-        scheduler = Scheduler(self.sender, machine)
         relaxed = RelaxedSender(self.sender, self._say)
         own = self.sender if self.settings.is_strict else relaxed
-        controller = Controller(own, Options(), Unmeasured())
+
+        async def node() -> None:
+            self._agent = Agent(self.sender, runtime, options, say=self._say, ready=self._was_ready)
+            await self._agent.run()
+
+        async def schedule() -> None:
+            await Scheduler(self.sender, machine).run()
+
+        async def control() -> None:
+            await Controller(own, Options(), Unmeasured()).run()
+
         self._stack.push_async_callback(self._close, runtime)
         self._stack.push_async_callback(self._cancelled)
-        for name, work in (
-            ("node agent", agent.run()),
-            ("scheduler", scheduler.run()),
-            ("controller", controller.run()),
-            # Nothing that is answered any more would be true.
-            ("store", self.live.until_failed()),
-        ):
-            task = asyncio.create_task(work, name=name)
-            task.add_done_callback(self._ended)
-            self._tasks.append(task)
+        parts = {"node agent": self._at_first(node), "scheduler": schedule, "controller": control}
+        for name, work in parts.items():
+            self._begin(name, kept_going(name, work, server.troubles))
+        # Nothing that is answered any more would be true.
+        self._begin("store", self.live.until_failed())
+
+    def _begin(self, name: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _state_of(self, uid: str) -> PodState | None:
+        return self._agent.state(uid) if self._agent is not None else None
+
+    def _at_first(self, node: Work) -> Work:
+        """A node that never came up won't by itself: whoever starts the engine has to know."""
+
+        async def work() -> None:
+            try:
+                await node()
+            except Exception as problem:
+                if not self._was_ready.is_set():
+                    self._fail("node agent", problem)
+                    await asyncio.Event().wait()
+                raise
+
+        return work
+
+    async def ready(self) -> None:
+        """Returns once pods can be run; raises EngineError if they never will."""
+        waiting = [asyncio.ensure_future(each.wait()) for each in (self._was_ready, self.failed)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+        if self.failed.is_set():
+            raise EngineError(f"the engine can't run pods: {self._failure}")
 
     def _outside(self, runtime: Runtime) -> Outside | None:
         """The way out of the private network, if there is one; it is there before the pods."""
@@ -139,15 +192,6 @@ class Engine:
         runtime.hub.when_ready = outside.listen
         self._stack.push_async_callback(outside.close)
         return outside
-
-    async def ready(self) -> None:
-        """Until the node is there and knows its pods, or the engine can't go on."""
-        waiting = [asyncio.ensure_future(each.wait()) for each in (self._ready, self.failed)]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
 
     async def _close(self, runtime: Runtime) -> None:
         await runtime.close(stop_everything=self.stops_everything)
@@ -159,9 +203,13 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """None of the parts ends by itself: without one of them the engine is no use."""
+        """Only the store does: without it the engine is no use."""
         problem = None if task.cancelled() else task.exception()
-        _log.error("%s ended: %s", task.get_name(), problem, exc_info=problem)
+        self._fail(task.get_name(), problem)
+
+    def _fail(self, name: str, problem: BaseException | None) -> None:
+        self._failure = reason_of(problem) if problem is not None else f"its {name} ended"
+        _log.error("%s ended: %s", name, self._failure, exc_info=problem)
         self.failed.set()
 
 

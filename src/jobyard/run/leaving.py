@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jobyard.node.folders import pod_folders
 from jobyard.node.hub.starting import supervisor_of
 from jobyard.node.sandbox_runtime import SandboxRuntime
 
 
 async def stop_everything(data: Path) -> int:
     """Ends every pod and the hub of a data folder; how many pods there were."""
-    running = [path for path in (data / "pods").glob("*") if supervisor_of(path)]
+    running = [folder for folder in pod_folders(data) if supervisor_of(folder.path)]
     # Either kind of runtime stops what is there, whoever started it.
     await SandboxRuntime(data).close(stop_everything=True)
     return len(running)

@@ -36,6 +36,7 @@ from jobyard.run.homes import (
     standing,
     usable,
 )
+from jobyard.run.problem import EngineError
 from jobyard.run.runs import RECORD, SOCKET, Record
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 DOOR_SECONDS: Final = 1.0
 # Whoever started it speaks up at once, or is dead.
 ATTENDANCE_SECONDS: Final = 60.0
-_LOG: Final = "engine.log"
 _log = logging.getLogger(__name__)
 
 
@@ -154,7 +154,7 @@ def _be_engine(
                     (folder.path / name).unlink(missing_ok=True)
             elif end is _End.ASKED:
                 removed(home_of(os.environ), folder)
-    except HomeError as problem:
+    except (EngineError, HomeError) as problem:
         _tell(told, Word(problem=str(problem)))
     except Exception as problem:
         # The top of a process.
@@ -173,7 +173,7 @@ def _tell(told: int, word: Word) -> None:
 def _turn_away(folder: Path) -> None:
     """From the terminal, which may close, and from pipes, which may block."""
     with usable(folder):
-        log = os.open(folder / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = os.open(folder / "engine.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
@@ -185,6 +185,7 @@ def _turn_away(folder: Path) -> None:
 async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool) -> _End:
     # Imported here: the command that forks us needs none of it.
     from jobyard.run.engine import Engine, EngineSettings
+    from jobyard.run.engine_log import keep_log
     from jobyard.run.link import Desk, Notes
 
     settings = EngineSettings(
@@ -199,6 +200,7 @@ async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, leaving.set)
+    keep_log(folder.path)
     notes = Notes()
     async with Engine(folder, settings, notes.say) as engine:
         if not is_new:

@@ -100,10 +100,10 @@ class Run:
         if self.folder.is_in_use:
             return State.LEFT
         # Imported here: it is slow to load, and most runs have an engine.
+        from jobyard.node.folders import pod_folders
         from jobyard.node.hub.starting import supervisor_of
 
-        pods = self.folder.path / "pods"
-        is_there = any(supervisor_of(path) for path in pods.glob("*"))
+        is_there = any(supervisor_of(each.path) for each in pod_folders(self.folder.path))
         return State.CUT_OFF if is_there else State.ENDED
 
     @property

@@ -28,8 +28,11 @@ async def serving_engine(
     if port:
         # Before anything is started: pods and their hub would outlive an engine without a door.
         _try(port)
-    async with Engine(folder, settings, say) as engine, open_door(engine, port):
-        yield engine
+    async with Engine(folder, settings, say) as engine:
+        # Whoever finds the door finds a node behind it.
+        await engine.ready()
+        async with open_door(engine, port):
+            yield engine
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ any number of writes. The store decides what to write and what to drop; threads 
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -24,10 +25,15 @@ CREATE TABLE IF NOT EXISTS floors (shelf TEXT PRIMARY KEY, version INTEGER NOT N
 """
 _FORMAT: Final = 1
 BUSY_SECONDS: Final = 2.0
+_PROBE_BYTES: Final = 64 * 1024
 
 
 class JournalError(Exception):
     """The file can't be opened, read or written; what to do about it is in the text."""
+
+
+class NoRoomError(JournalError):
+    """The disk is full. Nothing of the batch is in the file: it can be written again later."""
 
 
 class Revision(msgspec.Struct, frozen=True):
@@ -115,7 +121,30 @@ class Journal:
                     db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as problem:
-            raise JournalError(f"{self._name}: {problem}") from problem
+            kind = NoRoomError if self._has_no_room(problem) else JournalError
+            raise kind(f"{self._name}: {problem}") from problem
+
+    def _has_no_room(self, problem: sqlite3.Error) -> bool:
+        """Not after a flush that failed: what the kernel has then is nobody's guess."""
+        code = getattr(problem, "sqlite_errorcode", 0)
+        if code == sqlite3.SQLITE_FULL:
+            return True
+        # SQLite tells a quota as a write that failed; another write says which it was.
+        return code == sqlite3.SQLITE_IOERR_WRITE and self.path is not None and is_full(self.path)
 
     def close(self) -> None:
         self._db.close()
+
+
+def is_full(path: Path) -> bool:
+    """Whether the disk has no room for a few pages beside this file."""
+    probe = path.with_name(f".{path.name}.room")
+    try:
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            return os.write(descriptor, bytes(_PROBE_BYTES)) < _PROBE_BYTES
+        finally:
+            os.close(descriptor)
+            probe.unlink()
+    except OSError as problem:
+        return problem.errno in (errno.ENOSPC, errno.EDQUOT)

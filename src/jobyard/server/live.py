@@ -1,7 +1,8 @@
 """A server that runs: calls on the loop, answers once they are on disk, tidying in between.
 
-The HTTP shell and clients in the same process use it alike. When the disk can't be written, every
-answer is 500 from then on and `until_failed` raises: the engine has to stop.
+The HTTP shell and clients in the same process use it alike. While the disk is full, writes wait and
+reads go on. When the disk can't be written, every answer is 500 from then on and `until_failed`
+raises: the engine has to stop.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Final, NoReturn, Self
 
+import msgspec
+
 from jobyard.server.call import Call, Reply
 from jobyard.server.committing import Committer
 from jobyard.server.following import followed
+from jobyard.server.journal import NoRoomError
+from jobyard.server.problem import Details, ProblemError
+from jobyard.server.rendering import problem_reply
 from jobyard.server.server import ApiServer, failure_reply
 from jobyard.server.store import StoreFailedError
 from jobyard.server.watching import Watch
@@ -22,6 +28,10 @@ from jobyard.server.watching import Watch
 TIDY_STEPS: Final = 50
 EXPIRE_SECONDS: Final = 60.0
 
+# How soon a client that was sent away may ask again.
+LATER_SECONDS: Final = 5
+
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _log = logging.getLogger(__name__)
 
 
@@ -65,16 +75,25 @@ class LiveServer:
 
     async def answer(self, call: Call) -> Reply | Watch:
         """The answer to a call, when it may leave."""
+        is_write = call.method not in _READS
+        if is_write and self._running.has_no_place:
+            return _come_later(self.server.store.trouble, call)
         try:
             answer = self.server.handle(call)
             self._schedule()
             if isinstance(answer, Reply):
-                if answer.version > self.server.store.committed:
-                    await self._running.committed(answer.version)
+                store = self.server.store
+                # A refusal may rest on a write that isn't on disk yet, and may never be.
+                waits = is_write and bool(store.trouble)
+                version = store.version if waits else answer.version
+                if version > store.committed:
+                    await self._running.committed(version)
             elif self._stopping:
                 answer.end()
         except StoreFailedError as problem:
             return failure_reply(problem)
+        except NoRoomError as problem:
+            return _may_be_done(problem, call)
         except Exception as problem:
             # The top: one call that goes wrong is no reason to stop. What it held isn't logged.
             _log.exception("%s %s", call.method, call.path)
@@ -116,3 +135,17 @@ class LiveServer:
         except StoreFailedError:
             return
         self._schedule()
+
+
+def _come_later(trouble: str, call: Call) -> Reply:
+    """Nothing was done: too much waits for room already."""
+    details = Details(retry_after_seconds=LATER_SECONDS)
+    text = f"{trouble}; too many writes wait for room, please try again later"
+    reply = problem_reply(ProblemError(429, "TooManyRequests", text, details), call.accept)
+    return msgspec.structs.replace(reply, headers=(("Retry-After", str(LATER_SECONDS)),))
+
+
+def _may_be_done(problem: NoRoomError, call: Call) -> Reply:
+    """As a real server says it when its store doesn't answer in time."""
+    text = f"the disk is full: {problem}; the write waits for room and may still be made"
+    return problem_reply(ProblemError(504, "Timeout", text, Details()), call.accept)

@@ -1,7 +1,8 @@
 """get, list and watch: answers from memory, each about one moment.
 
 A list says the version it shows; it may leave as soon as that version is on disk, which is at
-once unless its own kind has just been written to.
+once unless its own kind has just been written to. While nothing gets to the disk, all that is
+shown is what is on it.
 """
 
 from __future__ import annotations
@@ -61,7 +62,13 @@ def got(site: Site, route: Route, call: Call) -> Reply:
     view = negotiated(call, route.resource)
     if call.query and (text := call.option("resourceVersion")):
         check_not_ahead(version_of(text), site.store.version)
-    return shown(site, view, route.resource, found(site, route))
+    store = site.store
+    if not store.trouble:
+        return shown(site, view, route.resource, found(site, route))
+    item = store.shelf(shelf_of(route.resource)).one_at(route.key, store.committed)
+    if item is None:
+        raise not_found(route.resource.group, route.resource.plural, route.name)
+    return shown(site, view, route.resource, item)
 
 
 def shown(
@@ -91,6 +98,8 @@ def listed(site: Site, route: Route, call: Call) -> Reply:
     shelf = site.store.shelf(shelf_of(route.resource))
     # Of its own kind a list shows the newest; of the others it shows nothing.
     newest = max(shelf.version, shelf.floor)
+    if site.store.trouble:
+        newest = min(newest, site.store.committed)
     current = max(site.store.committed, newest)
     page = page_of(call, site.store.version)
     chosen = selected(call, route)

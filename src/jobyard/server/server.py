@@ -42,6 +42,8 @@ SUFFIX_LENGTH: Final = 5
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _BINDINGS: Final = re.compile("/api/v1/namespaces/([^/]+)/bindings")
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
+# A server that waits for its disk is no better for being started again.
+_ALIVE: Final = "/livez"
 # What is asked of the node and not of the store; see `streaming`.
 STREAMED: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _STREAMED_STEP: Final = re.compile(f"/({'|'.join(sorted(STREAMED))})")
@@ -93,6 +95,8 @@ class ApiServer:
         self.site = Site(store, catalogue, now, new_uid, new_suffix)
         self._collector = Collector(self.site)
         self._sweeper = Sweeper(self.site)
+        # What isn't at work around the server, by name, and why; told by /readyz.
+        self.troubles: dict[str, str] = {}
         furnish(self.site)
 
     @property
@@ -120,6 +124,10 @@ class ApiServer:
 
     def _answered(self, call: Call) -> Reply | Watch:
         if call.path.startswith(_HEALTH):
+            troubles = {**self.troubles, "store": self.store.trouble}
+            told = "".join(f"[-]{name} failed: {why}\n" for name, why in troubles.items() if why)
+            if told and not call.path.startswith(_ALIVE):
+                return Reply(status=500, body=told.encode(), content_type=TEXT_TYPE)
             return Reply(status=200, body=b"ok", content_type=TEXT_TYPE)
         reply = described(call, self.catalogue)
         if reply is not None:

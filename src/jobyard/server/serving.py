@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import socket
 import ssl
 from contextlib import aclosing
 from typing import Any, Final, Self
@@ -18,6 +19,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from jobyard.server.door import BACKLOG, Door
 from jobyard.server.http_messages import call_of, response
 from jobyard.server.kubelet import Kubelet
 from jobyard.server.live import LiveServer
@@ -66,6 +68,7 @@ class HttpServer:
         self._doorway = doorway
         self._token = doorway.token.encode()
         self._runner: web.ServerRunner | None = None
+        self._door: Door | None = None
         self._streams: set[asyncio.Task[Any]] = set()
         self.port = 0
 
@@ -85,21 +88,18 @@ class HttpServer:
             max_line_size=64 * 1024,
             max_field_size=64 * 1024,
         )
+        listening = _listening(self._doorway.host, self._doorway.port)
+        self.port = listening.getsockname()[1]
         self._runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner,
-            self._doorway.host,
-            self._doorway.port,
-            ssl_context=self._doorway.tls,
-            backlog=1024,
-        )
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self._door = Door(listening, self._doorway.tls, server)
+        self._door.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """No new connections; watches end, the rest has a moment to finish."""
+        if self._door is not None:
+            self._door.close()
         self.live.server.store.end_watches()
         streams = tuple(self._streams)
         for stream in streams:
@@ -111,6 +111,8 @@ class HttpServer:
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         if not self._knows(request.headers.get("Authorization", "")):
             return response(problem_reply(ProblemError(401, "Unauthorized", "Unauthorized"), ""))
+        if self._door is not None and request.transport is not None:
+            self._door.let_in(request.transport.get_extra_info("peername"))
         head = call_of(request)
         try:
             route = self.live.server.streamed_route(head)
@@ -163,6 +165,21 @@ class HttpServer:
         finally:
             watch.end()
         return answer
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """OSError if it can't be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        # Two may bind the same port; only one can listen.
+        made.listen(BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 async def _body(request: web.BaseRequest) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -148,6 +148,16 @@ class Shelf:
         merged = {**now, **past}
         return [found for key in sorted(merged) if (found := merged[key]) is not None]
 
+    def one_at(self, key: str, version: int) -> Stored | None:
+        """One object as it was at a version not below the floor."""
+        item = self.objects.get(key)
+        for change in reversed(self.changes):
+            if change.version <= version:
+                break
+            if change.key == key:
+                item = change.before
+        return item
+
     def _keys(self, prefix: str) -> list[str]:
         if not prefix:
             return self.keys
@@ -184,6 +194,8 @@ class Store:
         self._obsolete: list[int] = []
         self._floors: dict[str, int] = {}
         self.failure: BaseException | None = None
+        # Why nothing gets to the disk at the moment; reads then show what is on it.
+        self.trouble = ""
         # Called with every change as it is made, before it is on disk.
         self.listeners: list[Callable[[Change], None]] = []
         # Called when there is something to commit; without it a write commits itself.
@@ -250,6 +262,10 @@ class Store:
     @property
     def has_pending(self) -> bool:
         return bool(self._pending)
+
+    @property
+    def pending(self) -> Sequence[Change]:
+        return self._pending
 
     def taken(self) -> tuple[Batch, list[Change]]:
         """Everything that is to be written, once."""

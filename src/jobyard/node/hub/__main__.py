@@ -11,11 +11,13 @@ import os
 import sys
 from pathlib import Path
 
+from jobyard.node.descriptor_limit import raise_limit
 from jobyard.node.hub.starting import start
 
 
 def main() -> int:
     kind, data = sys.argv[1:]
+    raise_limit()
     try:
         start(kind, Path(data))
     except OSError as error:

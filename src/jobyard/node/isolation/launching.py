@@ -20,6 +20,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from jobyard.node.cage import CannotRunError
+from jobyard.node.descriptor_limit import restore_limit
 from jobyard.node.order import ContainerOrder
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -132,6 +133,7 @@ def execute(command: Command, streams: Streams, report: int) -> NoReturn:
         _enter(command.folder)
         path = _executable(command)
         os.umask(0o022)
+        restore_limit()
         reset_signals()
         os.set_inheritable(report, False)
         os.closerange(3, report)
