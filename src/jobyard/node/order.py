@@ -158,5 +158,10 @@ class PodOrder(msgspec.Struct, frozen=True, kw_only=True):
     # Logs: how large a file grows before it is put aside, and how many are kept.
     log_bytes_max: int = 10 * 2**20
     log_files_max: int = 5
+    # Folders of the machine that containers see as they are, beside their volumes; all else is
+    # below a layer of their own. None: where the engine was started, its home and /tmp.
+    kept_folders: tuple[str, ...] | None = None
+    # Folders of the machine that no container sees; the engine's own is one of them anyway.
+    hidden_folders: tuple[str, ...] = ()
     # What its variables and commands were told; only on the machine's own network.
     ports: tuple[PortGrant, ...] = ()

@@ -41,6 +41,7 @@ _SYS_OPENAT2: Final = 437
 _SYS_MOUNT_SETATTR: Final = 442
 _AT_RECURSIVE: Final = 0x8000
 _MOUNT_ATTR_RDONLY: Final = 1
+_MOUNT_ATTR_NODEV: Final = 4
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_BENEATH: Final = 0x08
 
@@ -105,7 +106,16 @@ def prctl(option: int, argument: int | bytes) -> None:
 
 def make_read_only(target: str) -> None:
     """A mount and all mounts below it, leaving their other flags as they are."""
-    attributes = struct.pack("QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    _restrict(target, _MOUNT_ATTR_RDONLY, MS_RDONLY)
+
+
+def forbid_devices(target: str) -> None:
+    """In a mount and all mounts below it a device is no more than a file."""
+    _restrict(target, _MOUNT_ATTR_NODEV, MS_NODEV)
+
+
+def _restrict(target: str, attribute: int, flag: int) -> None:
+    attributes = struct.pack("QQQQ", attribute, 0, 0, 0)
     try:
         _call(
             "syscall",
@@ -122,8 +132,8 @@ def make_read_only(target: str) -> None:
             raise
         # Before Linux 5.12. In a user namespace a remount must repeat the flags that are locked;
         # these have the same bits in statvfs, and access times are kept when none is named.
-        kept = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount("", target, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+        kept = os.statvfs(target).f_flag & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount("", target, "", MS_REMOUNT | MS_BIND | flag | kept)
 
 
 def open_beneath(folder: int, path: str) -> int:

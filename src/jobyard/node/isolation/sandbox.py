@@ -56,11 +56,11 @@ class SandboxCage:
         self._data = folder.path.parent.parent
         self._scratch = folder.path / "scratch"
         # What has to be looked up before mounts hide it.
-        self._start_folder = os.getcwd()
-        home = os.environ.get("HOME", "")
-        self._own_folders = tuple(
-            os.path.realpath(one) for one in (self._start_folder, home) if one
-        )
+        kept = order.kept_folders
+        if kept is None:
+            kept = (os.getcwd(), os.environ.get("HOME", ""), "/tmp")  # noqa: S108 - the machine's
+        self._own_folders = _folders(kept)
+        self._hidden_folders = _folders((str(self._data), *order.hidden_folders))
         self._switch_file = ""
         self._runs: dict[int, _Run] = {}
         self._count = 0
@@ -173,6 +173,8 @@ class SandboxCage:
             root_folder=os.path.realpath(container.root_folder) if container.root_folder else "",
             scratch=str(scratch),
             own_folders=self._own_folders,
+            hidden_folders=self._hidden_folders,
+            is_mapped=self._user is not None,
         )
         Room(wanted, MadeFolders(self._data)).furnish()
 
@@ -239,6 +241,12 @@ class SandboxCage:
         cgroups.clear(self._folder.path)
         remove_tree(self._scratch)
         clear_made_folders(self._data)
+
+
+def _folders(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are there, by their real names; never the root, which is no place of anybody's."""
+    real = (os.path.realpath(one) for one in paths if os.path.isabs(one))
+    return tuple(dict.fromkeys(one for one in real if one != "/" and os.path.isdir(one)))
 
 
 def _be_inside(
