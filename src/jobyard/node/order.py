@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
+from jobyard.node.capabilities import DEFAULT_CAPABILITIES
+
 
 class MountType(StrEnum):
     """How something comes to stand at a path of the container."""
@@ -71,6 +73,18 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     readiness: Probe | None = None
 
 
+class Privileges(msgspec.Struct, frozen=True, kw_only=True):
+    """What the processes of a container may do, if root; a sandbox sees to it."""
+
+    # Without the prefix CAP_.
+    capabilities: tuple[str, ...] = DEFAULT_CAPABILITIES
+    no_new_privileges: bool = True
+    # Whether system calls that no container should need are denied.
+    is_filtered: bool = True
+    # Everything that root may do, all devices, nothing denied.
+    is_privileged: bool = False
+
+
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One container: the command is complete, variables are expanded."""
 
@@ -87,6 +101,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     # Only with real uids (strict, as root); None: as the engine itself.
     uid: int | None = None
     gid: int | None = None
+    privileges: Privileges = Privileges()
     tty: bool = False
     stdin: bool = False
     # The input ends when the first who attached leaves.

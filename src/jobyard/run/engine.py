@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import socket
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ from jobyard.node.options import options_of
 from jobyard.node.ordering.images import rule_of
 from jobyard.node.runtime import Runtime
 from jobyard.node.sandbox_runtime import SandboxRuntime
-from jobyard.run.homes import DataFolder
+from jobyard.run.homes import DataFolder, engines_folders, home_of
 from jobyard.run.in_process import InProcess
 from jobyard.run.outside import Outside
 from jobyard.run.own_crds import install_own_crds
@@ -100,7 +101,7 @@ class Engine:
             claim_folders=self.settings.claims,
             is_strict=self.settings.is_strict,
             proxy=outside.url if outside is not None else str,
-        )
+        ).hiding(*engines_folders(home_of(os.environ)))
         agent = Agent(self.sender, runtime, options, say=self._say)
         self.kubelet = self.sender.kubelet = agent.kubelet
         machine = Machine(

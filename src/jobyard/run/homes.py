@@ -156,6 +156,11 @@ def standing(home: Path) -> DataFolder:
     return DataFolder(home / _ENGINE)
 
 
+def engines_folders(home: Path) -> tuple[Path, ...]:
+    """Where the engines of a home keep what is theirs alone; claims are their users'."""
+    return home / _ENGINE, home / _RUNS
+
+
 @contextmanager
 def private(home: Path) -> Iterator[DataFolder]:
     """A new folder for one `jobyard run`, in use from its first moment and gone at the end."""

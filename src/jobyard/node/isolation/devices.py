@@ -21,14 +21,14 @@ _MACHINES_OWN: Final = re.compile(
     "autofs|block|bsg|btrfs-control|bus|cachefiles|char|console|cpu|cpu_dma_latency|disk|hidraw.*"
     "|hpet|hwrng|i2c-.*|initctl|input|ipmi.*|kmem|kmsg|log|loop-control|mapper|mcelog|mei.*|mem|ng[0-9].*"
     "|nvme[0-9].*|nvram|port|ppp|rtc.*|sg[0-9].*|snapshot|tpm.*|tty[0-9A-Za-z].*|udmabuf|uhid"
-    "|uinput|userfaultfd|vcs.*|vfio|vga_arbiter|vhost.*|vport.*|watchdog.*"
+    "|uinput|userfaultfd|vcs.*|vfio|vga_arbiter|vhost.*|vport.*|vsock|watchdog.*"
 )
 
 
 def show_devices(target: str, *, everything: bool) -> None:
     """A folder in memory with the machine's devices; `everything` as for a privileged container."""
     kernel.mount("tmpfs", target, "tmpfs", kernel.MS_NOSUID, "mode=755")
-    _show(os.path.join("/dev"), target, everything=everything)
+    _show("/dev", target, everything=everything)
 
 
 def _show(folder: str, target: str, *, everything: bool) -> None:

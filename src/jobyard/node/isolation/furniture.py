@@ -23,6 +23,7 @@ from jobyard.node.isolation import kernel
 from jobyard.node.isolation.launching import start_error, words
 from jobyard.node.isolation.layers import Layers, Wanted, hide, is_below
 from jobyard.node.isolation.points import MadeFolders, wants_mirror
+from jobyard.node.isolation.privileges import guard_kernel_views
 from jobyard.node.order import Mount, MountType
 
 _BIND: Final = kernel.MS_BIND | kernel.MS_REC
@@ -197,6 +198,8 @@ class Room:
             kernel.mount("sysfs", "/sys", "sysfs", _PLAIN | kernel.MS_NOEXEC)
             kernel.mount(f"/proc/self/fd/{groups}", "/sys/fs/cgroup", "", _BIND)
             os.close(groups)
+        if not self._wanted.is_mapped and not self._wanted.is_privileged:
+            guard_kernel_views()
 
     # One mount.
 
@@ -225,6 +228,8 @@ class Room:
             kernel.mount("tmpfs", target, "tmpfs", _PLAIN, f"mode=1777{size}")
         else:
             kernel.mount(f"/proc/self/fd/{source}", target, "", _BIND)
+            if not (self._wanted.is_privileged or is_below(mount.source, "/dev")):
+                kernel.forbid_devices(target)
         if mount.read_only:
             kernel.make_read_only(target)
 

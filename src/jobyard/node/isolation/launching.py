@@ -15,7 +15,7 @@ import signal
 import stat
 import sys
 import termios
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 import msgspec
 
@@ -124,11 +124,29 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def execute(command: Command, streams: Streams, report: int) -> NoReturn:
+class Restraint(Protocol):
+    """What a cage takes from a process on its way to the command."""
+
+    def bound(self) -> None:
+        """While it still is who it was."""
+        ...
+
+    def shed(self) -> None:
+        """After it has become whom it runs as."""
+        ...
+
+
+def execute(
+    command: Command, streams: Streams, report: int, restraint: Restraint | None = None
+) -> NoReturn:
     """Becomes the command, or writes the reason to `report` and exits."""
     try:
         _take_streams(streams)
+        if restraint is not None:
+            restraint.bound()
         _become(command)
+        if restraint is not None:
+            restraint.shed()
         _enter(command.folder)
         path = _executable(command)
         os.umask(0o022)

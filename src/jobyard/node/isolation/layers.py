@@ -16,6 +16,7 @@ import contextlib
 import os
 import re
 import stat
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -56,7 +57,8 @@ _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 _OPAQUE: Final = "user.overlay.opaque"
 # Where programs are put by hand: one level more of it than elsewhere can be written by everybody.
 _LOCAL: Final = "/usr/local"
-_OWNED_DEPTH: Final = 2
+# Of a folder with more folders than that only some: it holds data, and not a system.
+_OWNED_MAX: Final = 256
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,9 +116,11 @@ class Layers:
         if root == "/" and self._has_locked_mounts(root):
             self._try_overlay()
             kernel.mount(self._staging, self._staging, "", kernel.MS_BIND)
+            self._keep_apart()
             self._mirror(root)
         else:
             self._overlay(root, self._staging)
+            self._keep_apart()
         for name in (*SPECIAL, "/tmp"):  # noqa: S108 - of the container
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._staging + name)
@@ -127,6 +131,10 @@ class Layers:
             self._show_mounts()
             self._show_own_folders()
         return self._staging
+
+    def _keep_apart(self) -> None:
+        """Else the root would contain itself, below a kept folder that the pod's folder is in."""
+        kernel.mount("", self._staging, "", kernel.MS_UNBINDABLE)
 
     # The machine's file systems.
 
@@ -237,7 +245,7 @@ class Layers:
         """Lets an ordinary user write where, in a container, root would.
 
         A folder that is in both layers belongs to the owner of the upper one. That is done for
-        the first levels, and for whatever something is to be mounted in.
+        the first level, and for whatever something is to be mounted in.
         """
         mode = stat.S_IMODE(os.stat(lower).st_mode)
         os.chmod(upper, mode | 0o700)
@@ -258,7 +266,7 @@ class Layers:
 
     def _show_own_folders(self) -> None:
         steps = [(path.count("/"), 0, path) for path in self._wanted.hidden]
-        steps += [(path.count("/"), 1, path) for path in self._wanted.kept]
+        steps += [(path.count("/"), 1, path) for path in self._wanted.kept if self._stands_out(path)]
         for _, is_kept, path in sorted(steps):
             target = self._staging + path
             if is_kept:
@@ -276,6 +284,15 @@ class Layers:
             if os.path.isdir(path) and os.path.isdir(self._staging + path):
                 with contextlib.suppress(OSError):
                     self._bind(path, self._staging + path, is_read_only=True)
+
+    def _stands_out(self, path: str) -> bool:
+        """Whether it isn't shown anyhow, with a kept folder that it is in."""
+
+        def depth(folders: tuple[str, ...]) -> int:
+            above = (len(one) for one in folders if one != path and is_below(path, one))
+            return max(above, default=0)
+
+        return depth(self._wanted.kept) <= depth(self._wanted.hidden)
 
     def _restrain(self, target: str) -> None:
         if not self._wanted.is_privileged:
@@ -308,18 +325,16 @@ def _mount_overlay(lower: str, base: str, target: str) -> None:
 
 
 def _folders_to_own(lower: str) -> list[str]:
-    depth = lower.rstrip("/").count("/")
     found: list[str] = []
-    places = [lower] if depth < _OWNED_DEPTH else []
-    if is_below(_LOCAL, lower):
-        places.append(_LOCAL)
+    places = [lower, *([_LOCAL] if is_below(_LOCAL, lower) and lower != _LOCAL else ())]
     for place in places:
         with contextlib.suppress(OSError):
-            found += [
+            folders = (
                 entry.path
                 for entry in os.scandir(place)
                 if entry.is_dir(follow_symlinks=False) and os.access(entry.path, os.X_OK)
-            ]
+            )
+            found += islice(folders, _OWNED_MAX)
     return found
 
 

@@ -27,6 +27,7 @@ from jobyard.node.isolation.furniture import Furniture, Room
 from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
 from jobyard.node.isolation.pipes import Wiring, wire
 from jobyard.node.isolation.points import MadeFolders, clear_made_folders
+from jobyard.node.isolation.privileges import Restraint, forget_login
 from jobyard.node.isolation.scratch import remove_tree
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
 from jobyard.node.order import ContainerOrder, Mount, PodOrder, Redirect
@@ -147,6 +148,7 @@ class SandboxCage:
             if group:
                 group.join()
             command = Command.of(container)
+            forget_login()
             self._furnish(container, command.folder)
             if self._user:
                 enter_new_user_namespace(inner=self._user, outer=_ROOT)
@@ -156,7 +158,7 @@ class SandboxCage:
                 os._exit(137)
             pid = os.fork()
             if pid == 0:
-                execute(command, streams, told)
+                execute(command, streams, told, Restraint(container.privileges))
             wiring.close_inner()
             os.close(told)
             init.reign(pid, signals=signals, sweep=_kill_all, out_of_memory=event)
@@ -175,6 +177,7 @@ class SandboxCage:
             own_folders=self._own_folders,
             hidden_folders=self._hidden_folders,
             is_mapped=self._user is not None,
+            is_privileged=container.privileges.is_privileged,
         )
         Room(wanted, MadeFolders(self._data)).furnish()
 
@@ -191,7 +194,9 @@ class SandboxCage:
             processes_there = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
             child = fork_apart(lambda: kernel.setns(processes_there, kernel.CLONE_NEWPID))
             if child == 0:
-                _be_inside(namespaces, run.group, Command.of(container, argv), wiring, told)
+                restraint = Restraint(container.privileges)
+                command = Command.of(container, argv)
+                _be_inside(namespaces, run.group, command, wiring, told, restraint)
             os.close(processes_there)
             for descriptor in (*namespaces, told):
                 os.close(descriptor)
@@ -255,6 +260,7 @@ def _be_inside(
     command: Command,
     wiring: Wiring,
     told: int,
+    restraint: Restraint,
 ) -> NoReturn:
     """The forked process of `inside`: goes where the container is, and becomes the command."""
     try:
@@ -262,7 +268,7 @@ def _be_inside(
             group.join()
         for namespace in namespaces:
             kernel.setns(namespace)
-        execute(command, wiring.streams, told)
+        execute(command, wiring.streams, told, restraint)
     except BaseException as error:
         tell(told, error)
     os._exit(128)
