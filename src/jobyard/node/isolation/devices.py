@@ -27,7 +27,9 @@ _MACHINES_OWN: Final = re.compile(
 
 def show_devices(target: str, *, everything: bool) -> None:
     """A folder in memory with the machine's devices; `everything` as for a privileged container."""
-    kernel.mount("tmpfs", target, "tmpfs", kernel.MS_NOSUID, "mode=755")
+    # Those in it are mounts of their own; one that root makes there itself is no device.
+    flags = kernel.MS_NOSUID | kernel.MS_NODEV
+    kernel.mount("tmpfs", target, "tmpfs", flags, "mode=755")
     _show("/dev", target, everything=everything)
 
 

@@ -19,7 +19,7 @@ from typing import Final, NoReturn, Protocol
 
 import msgspec
 
-from jobyard.node.cage import CannotRunError
+from jobyard.node.cage import CannotRunError, NotNowError
 from jobyard.node.order import ContainerOrder
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -59,6 +59,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 def start_error(message: str) -> CannotRunError:
     """What Kubernetes shows when the runtime could not start a process."""
     return CannotRunError("StartError", f"unable to start container process: {message}")
+
+
+def start_failed(error: OSError) -> CannotRunError:
+    """The same for what the kernel said; a lack of processes passes."""
+    if error.errno == errno.EAGAIN:
+        return NotNowError(
+            "StartError", f"unable to start container process: {error.strerror or error}"
+        )
+    return start_error(str(error))
 
 
 def words(number: int) -> str:
@@ -165,10 +174,17 @@ def execute(
 
 def tell(report: int, error: BaseException) -> None:
     """Sends a failure to who forked this process."""
-    if not isinstance(error, CannotRunError):
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        error = start_failed(error)
+    elif not isinstance(error, CannotRunError):
         sys.excepthook(type(error), error, error.__traceback__)
         error = start_error(f"{type(error).__name__}: {error}")
-    message = {"reason": error.reason, "message": str(error), "code": error.exit_code}
+    message = {
+        "reason": error.reason,
+        "message": str(error),
+        "code": error.exit_code,
+        "passes": isinstance(error, NotNowError),
+    }
     with contextlib.suppress(OSError):
         os.write(report, json.dumps(message).encode()[:_REPORT_BYTES_MAX])
 
@@ -183,4 +199,5 @@ def await_report(report: int) -> None:
         os.close(report)
     if text:
         told = json.loads(text)
-        raise CannotRunError(told["reason"], told["message"], told["code"])
+        kind = NotNowError if told["passes"] else CannotRunError
+        raise kind(told["reason"], told["message"], told["code"])

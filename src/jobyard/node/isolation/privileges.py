@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,8 @@ _READ_ONLY: Final = (
     "/proc/sysrq-trigger",
     "/sys",
 )
+_PROCESSES_MIN: Final = 4096
+_PROCESSES_PER_CORE: Final = 512
 _NO_LOGIN: Final = "4294967295"
 
 
@@ -63,15 +66,30 @@ def forget_login() -> None:
         Path("/proc/self/loginuid").write_text(_NO_LOGIN)
 
 
+def processes_max() -> int:
+    """How many processes and threads a container may have: many, and not all that there can be.
+
+    Trainings have some threads for each core in each of their processes.
+    """
+    numbers = Path("/proc/sys/kernel/pid_max").read_text()
+    return min(max(_PROCESSES_MIN, _PROCESSES_PER_CORE * (os.cpu_count() or 1)), int(numbers) // 2)
+
+
 class Restraint:
     """What a process gives up on its way to the command; see `launching.Restraint`."""
 
-    def __init__(self, privileges: Privileges) -> None:
+    def __init__(self, privileges: Privileges, processes_max: int = 0) -> None:
         self._privileges = privileges
+        # Where no control group counts them; 0: not here.
+        self._processes_max = processes_max
 
     def bound(self) -> None:
         """What holds from now on for this process and all that come of it, whoever they become."""
         privileges = self._privileges
+        if self._processes_max:
+            _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+            limit = min(self._processes_max, most) if most >= 0 else self._processes_max
+            resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
         if privileges.is_privileged:
             return
         for number, name in enumerate(CAPABILITIES):

@@ -24,10 +24,17 @@ from jobyard.node.isolation import cgroups, init, kernel, nftables, processes
 from jobyard.node.isolation.descriptors import close_all_but
 from jobyard.node.isolation.forking import adopt_orphans, fork_apart
 from jobyard.node.isolation.furniture import Furniture, Room
-from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
+from jobyard.node.isolation.launching import (
+    Command,
+    await_report,
+    execute,
+    start_error,
+    start_failed,
+    tell,
+)
 from jobyard.node.isolation.pipes import Wiring, wire
 from jobyard.node.isolation.points import MadeFolders, clear_made_folders
-from jobyard.node.isolation.privileges import Restraint, forget_login
+from jobyard.node.isolation.privileges import Restraint, forget_login, processes_max
 from jobyard.node.isolation.scratch import remove_tree
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
 from jobyard.node.order import ContainerOrder, Mount, PodOrder, Redirect
@@ -107,7 +114,9 @@ class SandboxCage:
     def start(self, container: ContainerOrder) -> Spawned:
         self._count += 1
         name = f"jobyard-{self._folder.uid}-{container.name}-{self._count}"
-        group = cgroups.make(name, container.memory_limit_bytes, container.cpu_limit_millis)
+        group = cgroups.make(
+            name, container.memory_limit_bytes, container.cpu_limit_millis, processes_max()
+        )
         if group:
             cgroups.remember(self._folder.path, group)
             group.watch()
@@ -124,7 +133,7 @@ class SandboxCage:
         except (CannotRunError, OSError) as error:
             self._give_up(pid, group, wiring)
             if isinstance(error, OSError):
-                raise start_error(str(error)) from error
+                raise start_failed(error) from error
             raise
         self._runs[pid] = _Run(order=container, group=group)
         return wiring.spawned(pid)
@@ -158,13 +167,17 @@ class SandboxCage:
                 os._exit(137)
             pid = os.fork()
             if pid == 0:
-                execute(command, streams, told, Restraint(container.privileges))
+                execute(command, streams, told, self._restraint(container))
             wiring.close_inner()
             os.close(told)
             init.reign(pid, signals=signals, sweep=_kill_all, out_of_memory=event)
         except BaseException as error:
             tell(told, error)
         os._exit(128)
+
+    def _restraint(self, container: ContainerOrder) -> Restraint:
+        # In a user namespace of the container's own, the kernel counts who is in there.
+        return Restraint(container.privileges, processes_max() if self._user else 0)
 
     def _furnish(self, container: ContainerOrder, working_folder: str) -> None:
         scratch = self._scratch / str(self._count)
@@ -194,8 +207,7 @@ class SandboxCage:
             processes_there = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
             child = fork_apart(lambda: kernel.setns(processes_there, kernel.CLONE_NEWPID))
             if child == 0:
-                restraint = Restraint(container.privileges)
-                command = Command.of(container, argv)
+                command, restraint = Command.of(container, argv), self._restraint(container)
                 _be_inside(namespaces, run.group, command, wiring, told, restraint)
             os.close(processes_there)
             for descriptor in (*namespaces, told):

@@ -20,8 +20,8 @@ from typing import Final
 
 # Name: number on x86_64, on aarch64, on 32-bit x86; -1 where there is none. By the capability
 # that opens them again; the empty one does never.
-_Row = tuple[str, int, int, int]
-_DENIED: Final[dict[str, tuple[_Row, ...]]] = {
+Row = tuple[str, int, int, int]
+DENIED: Final[dict[str, tuple[Row, ...]]] = {
     "SYS_ADMIN": (
         ("bpf", 321, 280, 357),
         ("fanotify_init", 300, 262, 338),
@@ -138,7 +138,7 @@ def _part(column: int, capabilities: Collection[str]) -> Iterator[_Step]:
     if column == 0:
         # The third set of numbers of an x86: as if the kernel had none.
         yield from ((_JUMP_NOT_LESS, 0, 1, _X32_BIT), _failing(errno.ENOSYS))
-    for capability, rows in _DENIED.items():
+    for capability, rows in DENIED.items():
         if capability not in capabilities:
             for row in rows:
                 if row[1 + column] >= 0:
