@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from jobyard.node.runtime import Inside
 from jobyard.node.sandbox_runtime import SandboxRuntime
 from jobyard.node.state import ContainerState, End, PodState, Stage
 
+ROOT = Path(__file__).parent.parent
 DEADLINE_SECONDS = 60.0
 MARK = "JOBYARD_TEST_MARK"
 
@@ -215,3 +218,40 @@ def namespaces() -> set[str]:
             if (path / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 found.update(os.readlink(one) for one in (path / "ns").iterdir())
     return found
+
+
+def file_as(path: Path, uid: int, home: Path) -> subprocess.CompletedProcess[str]:
+    """The tests of a file once more, as a user without rights."""
+    prefix = Path(sys.base_prefix)
+    closed = [path for path in reversed(prefix.parents) if not path.stat().st_mode & 0o001]
+    # The interpreter may be in a folder of root's: in a mount namespace of this test it is the
+    # only thing in there, and everybody may pass.
+    opening = (
+        f"""
+        mkdir {home}/prefix; mount --bind {prefix} {home}/prefix
+        mount -t tmpfs -o mode=755 tmpfs {closed[0]}; mkdir -p {prefix}
+        mount --bind {home}/prefix {prefix}"""
+        if closed
+        else ""
+    )
+    command = [
+        *(
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-ec",
+            f'{opening}\nexec "$@"',
+            "sh",
+        ),
+        *("setpriv", f"--reuid={uid}", f"--regid={uid}"),
+        *("--clear-groups", sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"),
+        *("--basetemp", str(home / "t"), str(path)),
+    ]
+    env = os.environ | {
+        "HOME": str(home),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": str(home),
+    }
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=500)

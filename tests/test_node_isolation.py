@@ -24,6 +24,7 @@ from isolation_stage import (
     Yard,
     bind,
     eventually,
+    file_as,
     marked_processes,
     namespaces,
     play,
@@ -863,42 +864,6 @@ def test_all_of_this_works_for_an_ordinary_user() -> None:
     # Not below pytest's own folder, which is for root only.
     with free_uid() as uid, tempfile.TemporaryDirectory() as name:
         os.chown(name, uid, uid)
-        done = this_file_as(uid, Path(name))
+        done = file_as(Path(__file__), uid, Path(name))
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
-
-
-def this_file_as(uid: int, home: Path) -> subprocess.CompletedProcess[str]:
-    prefix = Path(sys.base_prefix)
-    closed = [path for path in reversed(prefix.parents) if not path.stat().st_mode & 0o001]
-    # The interpreter may be in a folder of root's: in a mount namespace of this test it is the
-    # only thing in there, and everybody may pass.
-    opening = (
-        f"""
-        mkdir {home}/prefix; mount --bind {prefix} {home}/prefix
-        mount -t tmpfs -o mode=755 tmpfs {closed[0]}; mkdir -p {prefix}
-        mount --bind {home}/prefix {prefix}"""
-        if closed
-        else ""
-    )
-    command = [
-        *(
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-ec",
-            f'{opening}\nexec "$@"',
-            "sh",
-        ),
-        *("setpriv", f"--reuid={uid}", f"--regid={uid}"),
-        *("--clear-groups", sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider"),
-        *("--basetemp", str(home / "t"), str(Path(__file__))),
-    ]
-    env = os.environ | {
-        "HOME": str(home),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TMPDIR": str(home),
-    }
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=500)

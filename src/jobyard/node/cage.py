@@ -33,6 +33,10 @@ class CannotRunError(Exception):
         self.exit_code = exit_code
 
 
+class NotNowError(CannotRunError):
+    """The machine has no room for another process at the moment; later it may have."""
+
+
 class Cage(Protocol):
     """The surroundings of one pod: its network, and a way to start containers in it."""
 

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reason(StrEnum):
-    """Kubelet's words; the last one is ours."""
+    """Kubelet's words; the last two are ours."""
 
     STARTED = "Started"
     KILLING = "Killing"
@@ -35,6 +35,7 @@ class Reason(StrEnum):
     FAILED_MOUNT = "FailedMount"
     UNHEALTHY = "Unhealthy"
     PORT_NOT_FORWARDED = "PortNotForwarded"
+    MADE_INSIDE = "MadeInside"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

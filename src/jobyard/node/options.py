@@ -34,6 +34,12 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     # Where the engine's proxy is; empty where pods have a way out without it.
     proxy: Callable[[], str] = str
 
+    def hiding(self, *folders: Path) -> AgentOptions:
+        """The same, with more folders that no sandbox shows."""
+        hidden = (*self.setup.hidden_folders, *map(str, folders))
+        setup = msgspec.structs.replace(self.setup, hidden_folders=hidden)
+        return msgspec.structs.replace(self, setup=setup)
+
     @property
     def node_name(self) -> str:
         return self.setup.node_name
@@ -58,6 +64,8 @@ def options_of(
         host_address=gateway or "127.0.0.1",
         environment=inherited(os.environ),
         start_folder=str(Path.cwd()),
+        kept_folders=(os.path.expanduser("~"), "/tmp"),  # noqa: S108 - the machine's
+        hidden_folders=(str(data),),
         virtualenv=sys.prefix if sys.prefix != sys.base_prefix else "",
         image_rules=image_rules,
         has_real_uids=is_strict and os.geteuid() == 0,

@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
+from jobyard.node.capabilities import DEFAULT_CAPABILITIES
+
 
 class MountType(StrEnum):
     """How something comes to stand at a path of the container."""
@@ -71,6 +73,18 @@ class Probes(msgspec.Struct, frozen=True, kw_only=True):
     readiness: Probe | None = None
 
 
+class Privileges(msgspec.Struct, frozen=True, kw_only=True):
+    """What the processes of a container may do, if root; a sandbox sees to it."""
+
+    # Without the prefix CAP_.
+    capabilities: tuple[str, ...] = DEFAULT_CAPABILITIES
+    no_new_privileges: bool = True
+    # Whether system calls that no container should need are denied.
+    is_filtered: bool = True
+    # Everything that root may do, all devices, nothing denied.
+    is_privileged: bool = False
+
+
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One container: the command is complete, variables are expanded."""
 
@@ -87,6 +101,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     # Only with real uids (strict, as root); None: as the engine itself.
     uid: int | None = None
     gid: int | None = None
+    privileges: Privileges = Privileges()
     tty: bool = False
     stdin: bool = False
     # The input ends when the first who attached leaves.
@@ -158,5 +173,10 @@ class PodOrder(msgspec.Struct, frozen=True, kw_only=True):
     # Logs: how large a file grows before it is put aside, and how many are kept.
     log_bytes_max: int = 10 * 2**20
     log_files_max: int = 5
+    # Folders of the machine that containers see as they are, beside their volumes; all else is
+    # below a layer of their own. None: where the engine was started, its home and /tmp.
+    kept_folders: tuple[str, ...] | None = None
+    # Folders of the machine that no container sees; the engine's own is one of them anyway.
+    hidden_folders: tuple[str, ...] = ()
     # What its variables and commands were told; only on the machine's own network.
     ports: tuple[PortGrant, ...] = ()

@@ -163,11 +163,28 @@ class Resources(_Camel, frozen=True):
     requests: dict[str, Amount] = {}
 
 
+class CapabilityChanges(_Camel, frozen=True):
+    """By name, with or without CAP_; or ALL."""
+
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+class SeccompProfile(_Camel, frozen=True):
+    """Unconfined, RuntimeDefault or Localhost."""
+
+    type: str = ""
+
+
 class SecurityContext(_Camel, frozen=True):
-    """Of it, only whom the command runs as."""
+    """Of it, whom the command runs as and what it may do."""
 
     run_as_user: int | None = None
     run_as_group: int | None = None
+    privileged: bool = False
+    allow_privilege_escalation: bool | None = None
+    capabilities: CapabilityChanges = CapabilityChanges()
+    seccomp_profile: SeccompProfile | None = None
 
 
 class Container(_Camel, frozen=True):

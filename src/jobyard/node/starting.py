@@ -7,7 +7,7 @@ starts a pod once. What stands in the way comes back as a value, `Outcome`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -23,7 +23,7 @@ from jobyard.node.ordering.images import image_note, rule_for
 from jobyard.node.ordering.pods import order_of
 from jobyard.node.ordering.problems import NeverError, NotYetError
 from jobyard.node.ordering.references import mounted_wanted, variables_wanted
-from jobyard.node.ordering.surroundings import Found, Setup
+from jobyard.node.ordering.surroundings import Found, Placed, Setup
 from jobyard.node.plain_network import PlainNetwork
 from jobyard.node.pod_object import PodObject
 from jobyard.node.pod_status import Refusal
@@ -47,6 +47,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     waiting: dict[str, Waiting] = {}
     refusal: Refusal | None = None
+    # Of one that started: what its author should know.
+    hints: tuple[str, ...] = ()
 
 
 class Starter:
@@ -79,7 +81,7 @@ class Starter:
     async def start(self, pod: PodObject) -> Outcome:
         """Start it, or tell what is in the way."""
         try:
-            order = await self._ordered(pod)
+            order, hints = await self._ordered(pod)
         except VolumeError as error:
             return _of_volume(error)
         except NotYetError as error:
@@ -91,7 +93,9 @@ class Starter:
             return _never(error)
         await self._runtime.start(order)
         self._tell_of_images(pod)
-        return Outcome()
+        for hint in hints:
+            self._say_once(hint)
+        return Outcome(hints=hints)
 
     async def refresh(self, pod: PodObject) -> None:
         """Write mounted config maps and secrets anew where they changed."""
@@ -99,7 +103,7 @@ class Starter:
         # An object that is missing now leaves the files as they were, as kubelet does.
         update(About(pod, self._setup, found), self._site(pod))
 
-    async def _ordered(self, pod: PodObject) -> PodOrder:
+    async def _ordered(self, pod: PodObject) -> tuple[PodOrder, tuple[str, ...]]:
         await self._lookups.bind_claims(pod)
         services = await self._plain.services() if self._plain is not None else ()
         found = await self._found(pod, with_variables=True)
@@ -114,7 +118,7 @@ class Starter:
             order = self._plain.fitted(pod, order, self._setup, services)
         make_sub_paths(order)
         hosts_file = self._directory.prepare(pod, found.address)
-        return msgspec.structs.replace(order, hosts_file=hosts_file)
+        return msgspec.structs.replace(order, hosts_file=hosts_file), (*_hints(pod, volumes),)
 
     async def _found(self, pod: PodObject, *, with_variables: bool) -> Found:
         wanted = mounted_wanted(pod)
@@ -143,7 +147,11 @@ class Starter:
             raise NotYetError(str(error), reason="CreateContainerError") from error
 
     def _site(self, pod: PodObject) -> Site:
-        return Site(PodFolder(self._options.data, pod.metadata.uid), self._claims)
+        folder = PodFolder(self._options.data, pod.metadata.uid)
+        if self._plain is not None:
+            # Nothing can stand in for a path where there are no mounts.
+            return Site(folder, self._claims)
+        return Site(folder, self._claims, (self._setup.start_folder, *self._setup.kept_folders))
 
     def _tell_of_images(self, pod: PodObject) -> None:
         for container in (*pod.spec.init_containers, *pod.spec.containers):
@@ -155,6 +163,15 @@ class Starter:
         if line not in self._said:
             self._said.add(line)
             self._say(line)
+
+
+def _hints(pod: PodObject, volumes: Mapping[str, Placed]) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        if volume.host_path is not None and volumes[volume.name].stands_in:
+            yield (
+                f"hostPath {volume.host_path.path} is not on this machine: each pod has one of its"
+                " own, which goes with it; make it, or use --pvc, to keep what is written there"
+            )
 
 
 def _of_volume(error: VolumeError) -> Outcome:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import socket
 from collections.abc import Callable, Coroutine, Mapping
@@ -33,7 +34,7 @@ from jobyard.node.ordering.images import rule_of
 from jobyard.node.runtime import Runtime
 from jobyard.node.sandbox_runtime import SandboxRuntime
 from jobyard.node.state import PodState
-from jobyard.run.homes import DataFolder
+from jobyard.run.homes import DataFolder, engines_folders, home_of
 from jobyard.run.in_process import InProcess
 from jobyard.run.outside import Outside
 from jobyard.run.own_crds import install_own_crds
@@ -119,7 +120,7 @@ class Engine:
             claim_folders=self.settings.claims,
             is_strict=self.settings.is_strict,
             proxy=outside.url if outside is not None else str,
-        )
+        ).hiding(*engines_folders(home_of(os.environ)))
         options = msgspec.structs.replace(options, claims_kept=self.settings.claims_kept)
         # Agents come and go; what is asked of the node is asked of the one that is there.
         self.kubelet = KubeletService(runtime, path, self._state_of)

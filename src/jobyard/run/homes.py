@@ -163,6 +163,11 @@ def claims_of(home: Path) -> Path:
     return home / _CLAIMS
 
 
+def engines_folders(home: Path) -> tuple[Path, ...]:
+    """Where the engines of a home keep what is theirs alone; claims are their users'."""
+    return home / _ENGINE, home / _RUNS
+
+
 @contextmanager
 def new_run(home: Path, name: str) -> Iterator[DataFolder]:
     """A new folder for one `jobyard run`, called after its job, in use from its first moment."""

@@ -12,6 +12,9 @@ import select
 from pathlib import Path
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 from jobyard.node.polling import until
 
 _PERIOD_MICROSECONDS: Final = 100_000
@@ -23,9 +26,12 @@ _AGAIN_SECONDS: Final = 0.01
 class Group:
     """The control groups of one run of a container: one folder, or one per v1 controller."""
 
-    def __init__(self, memory: Path | None, cpu: Path | None, *, is_v2: bool) -> None:
+    def __init__(
+        self, memory: Path | None, cpu: Path | None, pids: Path | None = None, *, is_v2: bool
+    ) -> None:
         self._memory = memory
         self._cpu = cpu
+        self._pids = pids
         self._is_v2 = is_v2
         self.event = -1
 
@@ -35,7 +41,8 @@ class Group:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys(one for one in (self._memory, self._cpu) if one is not None))
+        every = (self._memory, self._cpu, self._pids)
+        return tuple(dict.fromkeys(one for one in every if one is not None))
 
     def join(self) -> None:
         """Puts the calling process in; what it forks is in it too."""
@@ -136,19 +143,28 @@ def _own_folders() -> dict[str, Path]:
         return {}
 
 
-def make(name: str, memory_bytes: int, cpu_millis: int) -> Group | None:
-    """A group with these limits (0: none), or None where the machine doesn't let us."""
-    if not memory_bytes and not cpu_millis:
+def make(name: str, memory_bytes: int, cpu_millis: int, processes_max: int = 0) -> Group | None:
+    """A group with these limits (0: none), or None where the machine doesn't let us.
+
+    The number of processes is limited where it can be, beside the others or alone.
+    """
+    if not memory_bytes and not cpu_millis and not processes_max:
         return None
     own = _own_folders()
-    if "" in own and (group := _make_v2(own[""], name, memory_bytes, cpu_millis)):
-        return group
-    memory = cpu = None
+    wanted = _Limits(memory_bytes, cpu_millis, processes_max)
+    if "" in own:
+        fewer = replace(wanted, processes_max=0)
+        for limits in dict.fromkeys((wanted, fewer)):
+            if limits.controllers and (group := _make_v2(own[""], name, limits)):
+                return group
+    memory = cpu = pids = None
     if memory_bytes and "memory" in own:
         memory = _made(own["memory"] / name, _memory_v1(memory_bytes))
     if cpu_millis and "cpu" in own:
         cpu = _made(own["cpu"] / name, _cpu_v1(cpu_millis))
-    return Group(memory, cpu, is_v2=False) if memory or cpu else None
+    if processes_max and "pids" in own:
+        pids = _made(own["pids"] / name, {"pids.max": str(processes_max)})
+    return Group(memory, cpu, pids, is_v2=False) if memory or cpu or pids else None
 
 
 def _memory_v1(limit: int) -> dict[str, str]:
@@ -161,35 +177,55 @@ def _cpu_v1(millis: int) -> dict[str, str]:
     return {"cpu.cfs_period_us": str(_PERIOD_MICROSECONDS), "cpu.cfs_quota_us": str(quota)}
 
 
-def _make_v2(own: Path, name: str, memory_bytes: int, cpu_millis: int) -> Group | None:
+class _Limits(msgspec.Struct, frozen=True):
+    """What a group of version 2 is to limit; 0: not."""
+
+    memory_bytes: int
+    cpu_millis: int
+    processes_max: int
+
+    @property
+    def controllers(self) -> list[str]:
+        wanted = {"memory": self.memory_bytes, "cpu": self.cpu_millis, "pids": self.processes_max}
+        return [controller for controller, limit in wanted.items() if limit]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        out: dict[str, str] = {}
+        if self.memory_bytes:
+            out |= {
+                "memory.max": str(self.memory_bytes),
+                "?memory.swap.max": "0",
+                "?memory.oom.group": "1",
+            }
+        if self.cpu_millis:
+            quota = max(1000, self.cpu_millis * _PERIOD_MICROSECONDS // 1000)
+            out["cpu.max"] = f"{quota} {_PERIOD_MICROSECONDS}"
+        if self.processes_max:
+            out["pids.max"] = str(self.processes_max)
+        return out
+
+
+def _make_v2(own: Path, name: str, limits: _Limits) -> Group | None:
     """Below the nearest group that may have children with these controllers.
 
     A group with processes of its own can't hand out controllers, so the place is rarely the
     group that this process is in, but one above it that was delegated to the user.
     """
-    wanted = {"memory": memory_bytes, "cpu": cpu_millis}
-    controllers = [controller for controller, limit in wanted.items() if limit]
-    settings: dict[str, str] = {}
-    if memory_bytes:
-        settings = {
-            "memory.max": str(memory_bytes),
-            "?memory.swap.max": "0",
-            "?memory.oom.group": "1",
-        }
-    if cpu_millis:
-        quota = max(1000, cpu_millis * _PERIOD_MICROSECONDS // 1000)
-        settings["cpu.max"] = f"{quota} {_PERIOD_MICROSECONDS}"
     for parent in (own, *own.parents):
         if not (parent / "cgroup.procs").exists():
             break
         if not os.access(parent, os.W_OK) or not os.access(parent / "cgroup.procs", os.W_OK):
             continue
-        if not _hands_on(parent, controllers):
+        if not _hands_on(parent, limits.controllers):
             continue
-        folder = _made(parent / name, settings)
+        folder = _made(parent / name, limits.settings)
         if folder and _can_be_joined(folder):
             return Group(
-                folder if memory_bytes else None, folder if cpu_millis else None, is_v2=True
+                folder if limits.memory_bytes else None,
+                folder if limits.cpu_millis else None,
+                folder if limits.processes_max else None,
+                is_v2=True,
             )
     return None
 

@@ -3,6 +3,9 @@
 Runs in the container's first process, in a mount namespace of its own, and undoes nothing: the
 namespace ends with the container. All sources are opened before the first mount is made, because
 a mount may cover the source of the next, and because an open file can't be swapped for a link.
+
+The root is one of layers (`layers`). Where the kernel has none, it is the machine's own: then what
+a mount point needs is made in memory, or on the disk for as long as it is used.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ import contextlib
 import errno
 import os
 import stat
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,7 +21,9 @@ import msgspec
 from jobyard.node.cage import CannotRunError
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.launching import start_error, words
+from jobyard.node.isolation.layers import Layers, Wanted, hide, is_below
 from jobyard.node.isolation.points import MadeFolders, wants_mirror
+from jobyard.node.isolation.privileges import guard_kernel_views
 from jobyard.node.order import Mount, MountType
 
 _BIND: Final = kernel.MS_BIND | kernel.MS_REC
@@ -34,9 +38,14 @@ class Furniture(msgspec.Struct, frozen=True, kw_only=True):
     working_folder: str
     # Another root than the machine's; empty for that.
     root_folder: str = ""
-    # A folder of the pod's own: staging, and what is written to another root.
+    # A folder of this run's own: what is written to the root.
     scratch: str
+    # Folders of the machine that are shown as they are, and those that aren't shown at all.
     own_folders: tuple[str, ...] = ()
+    hidden_folders: tuple[str, ...] = ()
+    # Whether root is only what an ordinary user is called here.
+    is_mapped: bool = False
+    is_privileged: bool = False
 
 
 def open_source(mount: Mount) -> int:
@@ -72,6 +81,7 @@ class Room:
         self._ours: set[str] = set()
         # Volumes, tmpfs and the like: new mount points are made in them, as Kubernetes does.
         self._mounted: list[str] = []
+        self._is_layered = False
         self._old_root = -1
 
     def furnish(self) -> None:
@@ -90,24 +100,28 @@ class Room:
         folder = os.path.realpath(self._wanted.working_folder)
         if not os.path.lexists(folder):
             self._make_point(folder, is_folder=True)
+        if not self._is_layered and not self._wanted.root_folder:
+            self._hide()
         self._leave_old_root()
 
     # The root.
 
     def _enter_root(self) -> None:
+        self._old_root = os.open("/", os.O_PATH | os.O_DIRECTORY)
         root = self._wanted.root_folder
-        if root:
-            self._old_root = os.open("/", os.O_PATH | os.O_DIRECTORY)
-            staging = self._overlay(root) or self._mirror_root(root)
+        staging = self._layered_root()
+        if not staging and root:
+            staging = self._mirror_root(root)
             for name in _NEEDED_IN_ROOT:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(staging + name)
             for name in ("/proc", "/sys", "/dev"):
                 kernel.mount(name, staging + name, "", _BIND)
-        elif self._lacks_top_level("/"):
-            self._old_root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+        elif not staging and self._lacks_top_level("/"):
             staging = self._mirror_root("/")
-        else:
+        elif not staging:
+            os.close(self._old_root)
+            self._old_root = -1
             return
         os.chdir(staging)
         try:
@@ -122,26 +136,33 @@ class Room:
             os.chroot(".")
         os.chdir("/")
 
+    def _layered_root(self) -> str:
+        """The root with changes kept in the pod's folder; empty where it can't be had."""
+        wanted = self._wanted
+        paths = [*(one.target for one in wanted.mounts), wanted.working_folder]
+        layers = Layers(
+            Wanted(
+                root=wanted.root_folder or "/",
+                scratch=wanted.scratch,
+                kept=wanted.own_folders,
+                hidden=wanted.hidden_folders,
+                points=tuple(os.path.realpath(one) for one in paths),
+                is_mapped=wanted.is_mapped,
+                is_privileged=wanted.is_privileged,
+            )
+        )
+        try:
+            staging = layers.lay()
+        except OSError:
+            # `doctor` and the engine have told that there are none.
+            return ""
+        self._is_layered = True
+        return staging
+
     def _lacks_top_level(self, root: str) -> bool:
         paths = [one.target for one in self._wanted.mounts] + [self._wanted.working_folder]
         tops = {os.path.normpath(path).lstrip("/").split("/")[0] for path in paths}
         return any(top and not os.path.lexists(os.path.join(root, top)) for top in tops)
-
-    def _overlay(self, root: str) -> str:
-        """The other root with changes kept in the pod's folder; empty where it can't be had."""
-        scratch = Path(self._wanted.scratch)
-        for name in ("upper", "work", "root"):
-            (scratch / name).mkdir(parents=True, exist_ok=True)
-        if any(sign in f"{root}{scratch}" for sign in ",:\\"):
-            return ""
-        data = f"lowerdir={root},upperdir={scratch}/upper,workdir={scratch}/work"
-        # Without the first, the kernel wants an attribute that only real root may set.
-        for options in (f"{data},userxattr", data):
-            with contextlib.suppress(OSError):
-                kernel.mount("overlay", f"{scratch}/root", "overlay", kernel.MS_NODEV, options)
-                self._mounted.append("/")
-                return f"{scratch}/root"
-        return ""
 
     def _mirror_root(self, root: str) -> str:
         staging = os.path.join(self._wanted.scratch, "root")
@@ -162,6 +183,12 @@ class Room:
             os.close(self._old_root)
         os.chdir("/")
 
+    def _hide(self) -> None:
+        """Without layers: what nobody is to see, unless it holds a folder that somebody needs."""
+        for path in self._wanted.hidden_folders:
+            if not any(is_below(own, path) for own in self._wanted.own_folders):
+                hide(path)
+
     def _refresh_kernel_views(self) -> None:
         """/proc of the new PID namespace, /sys of the pod's network; the old ones if refused."""
         with contextlib.suppress(OSError):
@@ -171,6 +198,8 @@ class Room:
             kernel.mount("sysfs", "/sys", "sysfs", _PLAIN | kernel.MS_NOEXEC)
             kernel.mount(f"/proc/self/fd/{groups}", "/sys/fs/cgroup", "", _BIND)
             os.close(groups)
+        if not self._wanted.is_mapped and not self._wanted.is_privileged:
+            guard_kernel_views()
 
     # One mount.
 
@@ -199,6 +228,8 @@ class Room:
             kernel.mount("tmpfs", target, "tmpfs", _PLAIN, f"mode=1777{size}")
         else:
             kernel.mount(f"/proc/self/fd/{source}", target, "", _BIND)
+            if not (self._wanted.is_privileged or is_below(mount.source, "/dev")):
+                kernel.forbid_devices(target)
         if mount.read_only:
             kernel.make_read_only(target)
 
@@ -211,10 +242,21 @@ class Room:
         """Whether removing an empty folder here could pull the ground from under others."""
         return not (
             self._is_in_mount(path)
+            or self._is_in_layer(path)
             or path in self._ours
             or self._is_mirrored(os.path.dirname(path))
             or not os.access(path, os.R_OK)
         )
+
+    def _is_in_layer(self, path: str) -> bool:
+        """Whether what is written there goes with the container."""
+        if not self._is_layered:
+            return False
+        if self._wanted.root_folder:
+            return True
+        hidden = [len(one) for one in self._wanted.hidden_folders if is_below(path, one)]
+        kept = [len(one) for one in self._wanted.own_folders if is_below(path, one)]
+        return max(hidden, default=0) > max(kept, default=0) or not kept
 
     def _is_mirrored(self, parent: str) -> bool:
         # Paths of another root would mean something else to who removes folders afterwards.
@@ -225,7 +267,7 @@ class Room:
         while not os.path.lexists(parent):
             parent = os.path.dirname(parent)
         if parent not in self._ours:
-            if self._is_in_mount(parent):
+            if self._is_in_mount(parent) or self._is_in_layer(parent):
                 with contextlib.suppress(OSError):
                     _make_here(target, is_folder=is_folder)
                     return

@@ -34,13 +34,19 @@ MNT_DETACH: Final = 2
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
 PR_SET_NAME: Final = 15
+_PR_SET_SECCOMP: Final = 22
+PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
+PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+_CAPABILITY_VERSION: Final = 0x20080522
 
 # The same number on every architecture, as all calls since Linux 5.1.
 _SYS_OPENAT2: Final = 437
 _SYS_MOUNT_SETATTR: Final = 442
 _AT_RECURSIVE: Final = 0x8000
 _MOUNT_ATTR_RDONLY: Final = 1
+_MOUNT_ATTR_NODEV: Final = 4
 _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_BENEATH: Final = 0x08
 
@@ -100,12 +106,47 @@ def set_host_name(name: str) -> None:
 def prctl(option: int, argument: int | bytes) -> None:
     """One setting of this process."""
     value = argument if isinstance(argument, bytes) else ctypes.c_ulong(argument)
-    _call("prctl", ctypes.c_int(option), value, about=f"prctl {option}")
+    # Some options demand that the rest is nothing.
+    rest = (ctypes.c_ulong(0),) * 3
+    _call("prctl", ctypes.c_int(option), value, *rest, about=f"prctl {option}")
+
+
+def filter_calls(program: bytes) -> None:
+    """From now on the kernel asks this BPF program about every system call, for good."""
+    text = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HP", len(program) // 8, ctypes.addressof(text))
+    _call(
+        "prctl",
+        ctypes.c_int(_PR_SET_SECCOMP),
+        ctypes.c_ulong(_SECCOMP_MODE_FILTER),
+        header,
+        *(ctypes.c_ulong(0),) * 2,
+        about="seccomp",
+    )
+
+
+def keep_capabilities(kept: int) -> None:
+    """Of the capabilities that this process has, only these; a bit for each, by number."""
+    header = struct.pack("Ii", _CAPABILITY_VERSION, 0)
+    now = ctypes.create_string_buffer(24)
+    _call("capget", header, now)
+    low, _, _, high, _, _ = struct.unpack("6I", now.raw)
+    low, high = low & kept & 0xFFFFFFFF, high & kept >> 32
+    _call("capset", header, struct.pack("6I", low, low, 0, high, high, 0))
 
 
 def make_read_only(target: str) -> None:
     """A mount and all mounts below it, leaving their other flags as they are."""
-    attributes = struct.pack("QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    _restrict(target, _MOUNT_ATTR_RDONLY, MS_RDONLY)
+
+
+def forbid_devices(target: str) -> None:
+    """In a mount and all mounts below it a device is no more than a file."""
+    _restrict(target, _MOUNT_ATTR_NODEV, MS_NODEV)
+
+
+def _restrict(target: str, attribute: int, flag: int) -> None:
+    attributes = struct.pack("QQQQ", attribute, 0, 0, 0)
     try:
         _call(
             "syscall",
@@ -122,8 +163,8 @@ def make_read_only(target: str) -> None:
             raise
         # Before Linux 5.12. In a user namespace a remount must repeat the flags that are locked;
         # these have the same bits in statvfs, and access times are kept when none is named.
-        kept = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount("", target, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+        kept = os.statvfs(target).f_flag & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount("", target, "", MS_REMOUNT | MS_BIND | flag | kept)
 
 
 def open_beneath(folder: int, path: str) -> int:

@@ -15,11 +15,11 @@ import signal
 import stat
 import sys
 import termios
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 import msgspec
 
-from jobyard.node.cage import CannotRunError
+from jobyard.node.cage import CannotRunError, NotNowError
 from jobyard.node.descriptor_limit import restore_limit
 from jobyard.node.order import ContainerOrder
 
@@ -60,6 +60,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 def start_error(message: str) -> CannotRunError:
     """What Kubernetes shows when the runtime could not start a process."""
     return CannotRunError("StartError", f"unable to start container process: {message}")
+
+
+def start_failed(error: OSError) -> CannotRunError:
+    """The same for what the kernel said; a lack of processes passes."""
+    if error.errno == errno.EAGAIN:
+        return NotNowError(
+            "StartError", f"unable to start container process: {error.strerror or error}"
+        )
+    return start_error(str(error))
 
 
 def words(number: int) -> str:
@@ -125,11 +134,29 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def execute(command: Command, streams: Streams, report: int) -> NoReturn:
+class Restraint(Protocol):
+    """What a cage takes from a process on its way to the command."""
+
+    def bound(self) -> None:
+        """While it still is who it was."""
+        ...
+
+    def shed(self) -> None:
+        """After it has become whom it runs as."""
+        ...
+
+
+def execute(
+    command: Command, streams: Streams, report: int, restraint: Restraint | None = None
+) -> NoReturn:
     """Becomes the command, or writes the reason to `report` and exits."""
     try:
         _take_streams(streams)
+        if restraint is not None:
+            restraint.bound()
         _become(command)
+        if restraint is not None:
+            restraint.shed()
         _enter(command.folder)
         path = _executable(command)
         os.umask(0o022)
@@ -149,10 +176,17 @@ def execute(command: Command, streams: Streams, report: int) -> NoReturn:
 
 def tell(report: int, error: BaseException) -> None:
     """Sends a failure to who forked this process."""
-    if not isinstance(error, CannotRunError):
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        error = start_failed(error)
+    elif not isinstance(error, CannotRunError):
         sys.excepthook(type(error), error, error.__traceback__)
         error = start_error(f"{type(error).__name__}: {error}")
-    message = {"reason": error.reason, "message": str(error), "code": error.exit_code}
+    message = {
+        "reason": error.reason,
+        "message": str(error),
+        "code": error.exit_code,
+        "passes": isinstance(error, NotNowError),
+    }
     with contextlib.suppress(OSError):
         os.write(report, json.dumps(message).encode()[:_REPORT_BYTES_MAX])
 
@@ -167,4 +201,5 @@ def await_report(report: int) -> None:
         os.close(report)
     if text:
         told = json.loads(text)
-        raise CannotRunError(told["reason"], told["message"], told["code"])
+        kind = NotNowError if told["passes"] else CannotRunError
+        raise kind(told["reason"], told["message"], told["code"])

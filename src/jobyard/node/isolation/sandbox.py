@@ -24,9 +24,17 @@ from jobyard.node.isolation import cgroups, init, kernel, nftables, processes
 from jobyard.node.isolation.descriptors import close_all_but
 from jobyard.node.isolation.forking import adopt_orphans, fork_apart
 from jobyard.node.isolation.furniture import Furniture, Room
-from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
+from jobyard.node.isolation.launching import (
+    Command,
+    await_report,
+    execute,
+    start_error,
+    start_failed,
+    tell,
+)
 from jobyard.node.isolation.pipes import Wiring, wire
 from jobyard.node.isolation.points import MadeFolders, clear_made_folders
+from jobyard.node.isolation.privileges import Restraint, forget_login, processes_max
 from jobyard.node.isolation.scratch import remove_tree
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
 from jobyard.node.order import ContainerOrder, Mount, PodOrder, Redirect
@@ -56,11 +64,11 @@ class SandboxCage:
         self._data = folder.path.parent.parent
         self._scratch = folder.path / "scratch"
         # What has to be looked up before mounts hide it.
-        self._start_folder = os.getcwd()
-        home = os.environ.get("HOME", "")
-        self._own_folders = tuple(
-            os.path.realpath(one) for one in (self._start_folder, home) if one
-        )
+        kept = order.kept_folders
+        if kept is None:
+            kept = (os.getcwd(), os.environ.get("HOME", ""), "/tmp")  # noqa: S108 - the machine's
+        self._own_folders = _folders(kept)
+        self._hidden_folders = _folders((str(self._data), *order.hidden_folders))
         self._switch_file = ""
         self._runs: dict[int, _Run] = {}
         self._count = 0
@@ -106,7 +114,9 @@ class SandboxCage:
     def start(self, container: ContainerOrder) -> Spawned:
         self._count += 1
         name = f"jobyard-{self._folder.uid}-{container.name}-{self._count}"
-        group = cgroups.make(name, container.memory_limit_bytes, container.cpu_limit_millis)
+        group = cgroups.make(
+            name, container.memory_limit_bytes, container.cpu_limit_millis, processes_max()
+        )
         if group:
             cgroups.remember(self._folder.path, group)
             group.watch()
@@ -123,7 +133,7 @@ class SandboxCage:
         except (CannotRunError, OSError) as error:
             self._give_up(pid, group, wiring)
             if isinstance(error, OSError):
-                raise start_error(str(error)) from error
+                raise start_failed(error) from error
             raise
         self._runs[pid] = _Run(order=container, group=group)
         return wiring.spawned(pid)
@@ -147,6 +157,7 @@ class SandboxCage:
             if group:
                 group.join()
             command = Command.of(container)
+            forget_login()
             self._furnish(container, command.folder)
             if self._user:
                 enter_new_user_namespace(inner=self._user, outer=_ROOT)
@@ -156,13 +167,17 @@ class SandboxCage:
                 os._exit(137)
             pid = os.fork()
             if pid == 0:
-                execute(command, streams, told)
+                execute(command, streams, told, self._restraint(container))
             wiring.close_inner()
             os.close(told)
             init.reign(pid, signals=signals, sweep=_kill_all, out_of_memory=event)
         except BaseException as error:
             tell(told, error)
         os._exit(128)
+
+    def _restraint(self, container: ContainerOrder) -> Restraint:
+        # In a user namespace of the container's own, the kernel counts who is in there.
+        return Restraint(container.privileges, processes_max() if self._user else 0)
 
     def _furnish(self, container: ContainerOrder, working_folder: str) -> None:
         scratch = self._scratch / str(self._count)
@@ -173,6 +188,9 @@ class SandboxCage:
             root_folder=os.path.realpath(container.root_folder) if container.root_folder else "",
             scratch=str(scratch),
             own_folders=self._own_folders,
+            hidden_folders=self._hidden_folders,
+            is_mapped=self._user is not None,
+            is_privileged=container.privileges.is_privileged,
         )
         Room(wanted, MadeFolders(self._data)).furnish()
 
@@ -189,7 +207,8 @@ class SandboxCage:
             processes_there = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
             child = fork_apart(lambda: kernel.setns(processes_there, kernel.CLONE_NEWPID))
             if child == 0:
-                _be_inside(namespaces, run.group, Command.of(container, argv), wiring, told)
+                command, restraint = Command.of(container, argv), self._restraint(container)
+                _be_inside(namespaces, run.group, command, wiring, told, restraint)
             os.close(processes_there)
             for descriptor in (*namespaces, told):
                 os.close(descriptor)
@@ -241,12 +260,19 @@ class SandboxCage:
         clear_made_folders(self._data)
 
 
+def _folders(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are there, by their real names; never the root, which is no place of anybody's."""
+    real = (os.path.realpath(one) for one in paths if os.path.isabs(one))
+    return tuple(dict.fromkeys(one for one in real if one != "/" and os.path.isdir(one)))
+
+
 def _be_inside(
     namespaces: list[int],
     group: cgroups.Group | None,
     command: Command,
     wiring: Wiring,
     told: int,
+    restraint: Restraint,
 ) -> NoReturn:
     """The forked process of `inside`: goes where the container is, and becomes the command."""
     try:
@@ -254,7 +280,7 @@ def _be_inside(
             group.join()
         for namespace in namespaces:
             kernel.setns(namespace)
-        execute(command, wiring.streams, told)
+        execute(command, wiring.streams, told, restraint)
     except BaseException as error:
         tell(told, error)
     os._exit(128)

@@ -19,6 +19,7 @@ from jobyard.node.ordering.environment import device_variables, pod_variables
 from jobyard.node.ordering.expansion import Room, TooLongError, expanded
 from jobyard.node.ordering.images import base_variables, rule_for
 from jobyard.node.ordering.mounts import mounts_of
+from jobyard.node.ordering.privileges import privileges_of
 from jobyard.node.ordering.problems import NeverError
 from jobyard.node.ordering.surroundings import Found, ImageTarget, Setup
 from jobyard.node.ordering.way_out import with_way_out
@@ -55,6 +56,8 @@ def order_of(pod: PodObject, setup: Setup, found: Found) -> PodOrder:
         init_containers=tuple(_container(pod, each, setup, found) for each in spec.init_containers),
         containers=tuple(_container(pod, each, setup, found) for each in spec.containers),
         restart_delay_seconds=setup.restart_delay_seconds,
+        kept_folders=(setup.start_folder, *setup.kept_folders),
+        hidden_folders=setup.hidden_folders,
     )
 
 
@@ -88,6 +91,7 @@ def _ordered(pod: PodObject, container: Container, setup: Setup, found: Found) -
         is_sidecar=container.is_sidecar,
         uid=uid,
         gid=gid,
+        privileges=privileges_of(pod, container),
         tty=container.tty,
         stdin=container.stdin,
         stdin_once=container.stdin_once,

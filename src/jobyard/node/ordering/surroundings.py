@@ -38,6 +38,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     # Where commands start that name no working folder.
     start_folder: str = "/"
+    # Folders of the machine that a sandbox shows as they are, beside the one above; of those in
+    # the second no container sees anything.
+    kept_folders: tuple[str, ...] = ()
+    hidden_folders: tuple[str, ...] = ()
     # The environment the engine was started from; its commands come first.
     virtualenv: str = ""
     image_rules: tuple[ImageRule, ...] = ()
@@ -80,6 +84,8 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int = 0
     # A path of the machine: links in it may lead anywhere.
     is_of_host: bool = False
+    # Of such a one: it wasn't there, and this is a folder of the pod's own in its place.
+    stands_in: bool = False
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

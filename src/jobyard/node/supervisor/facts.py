@@ -20,6 +20,9 @@ from jobyard.node.supervisor.probing import Count, ProbeKind, counts_of, judged
 # As kubelet: a container that ran this long starts over with the shortest delay.
 STEADY_SECONDS: Final = 600
 DELAY_SECONDS_MAX: Final = 300
+# Between two tries to start a container for which the machine has no process.
+PUT_OFF_SECONDS: Final = 0.5
+PUT_OFF_SECONDS_MAX: Final = 30.0
 # As kubelet: what is left for SIGTERM when a preStop hook took the whole grace period.
 LAST_WORDS_SECONDS: Final = 2
 NOTES_MAX: Final = 20
@@ -78,6 +81,9 @@ class ContainerFacts(msgspec.Struct, frozen=True, kw_only=True):
     leaving: Leaving | None = None
     # Of an init container: those after it need not wait for it (any more).
     is_passed: bool = False
+    # Before that it isn't tried to be started again: the machine had no room for a process.
+    put_off_until: float = 0
+    put_off_seconds: float = 0
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +154,15 @@ def begun(
         is_passed=before.is_passed,
     )
     return changed(facts, container.name, fresh)
+
+
+def put_off(facts: Facts, name: str, problem: str, *, now: float, at: float) -> Facts:
+    """A container couldn't be started, for a reason that passes; nothing of it has begun."""
+    before = facts.containers[name]
+    seconds = min(before.put_off_seconds * 2, PUT_OFF_SECONDS_MAX) or PUT_OFF_SECONDS
+    after = replace(before, put_off_until=now + seconds, put_off_seconds=seconds)
+    note = Note(number=0, at=at, container=name, reason="Failed", message=f"Error: {problem}")
+    return with_note(changed(facts, name, after), note)
 
 
 def ended(facts: Facts, name: str, ending: Ending, *, now: float, at: float) -> Facts:

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from jobyard.node.cage import Cage, CannotRunError
+from jobyard.node.cage import Cage, CannotRunError, NotNowError
 from jobyard.node.folders import PodFolder
 from jobyard.node.order import Check, ContainerOrder, PodOrder
 from jobyard.node.state import PodState
@@ -202,6 +202,11 @@ class Life:
             run = Run(self._around, container, number, partial(self._ended, name))
             self._runs[name] = run
             pid = run.pid
+        except NotNowError as error:
+            self._facts = fact.put_off(
+                self._facts, name, str(error), now=self._loop.now(), at=time.time()
+            )
+            return
         except CannotRunError as error:
             refusal = Ending(exit_code=error.exit_code, reason=error.reason, message=str(error))
         except OSError as error:

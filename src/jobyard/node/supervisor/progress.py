@@ -222,6 +222,9 @@ class _Step:
                 )
                 self.note(container, "BackOff", text, is_warning=True)
                 return False
+        if self.now < facts.put_off_until:
+            self.wakes.append(facts.put_off_until)
+            return False
         self.actions.append(Start(container.name))
         return True
 

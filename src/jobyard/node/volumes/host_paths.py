@@ -1,4 +1,8 @@
-"""Paths of the machine itself as volumes, with the checks that `type` asks for."""
+"""Paths of the machine itself as volumes, with the checks that `type` asks for.
+
+One that isn't there is made on the machine only where its user's files are; elsewhere the pod gets
+a folder of its own in its place, and the machine stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from jobyard.node.volume_source import HostPath
 from jobyard.node.volumes.contents import VolumeError
@@ -19,10 +25,21 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
     "CharDevice": (stat.S_ISCHR, "a character device"),
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
+# Kubelet's own runtime makes a folder where no type is given and nothing is there.
+_MADE: Final = ("", "DirectoryOrCreate", "FileOrCreate")
 
 
-def place(volume: str, source: HostPath) -> str:
-    """The path, made if it may be; VolumeError when it isn't what was asked for."""
+class Grounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a path may be made."""
+
+    # Folders of the machine in which it may.
+    kept: tuple[str, ...]
+    # What stands in for it otherwise, of the pod alone.
+    instead: Path
+
+
+def place(volume: str, source: HostPath, grounds: Grounds) -> str:
+    """The path, or what stands in for it; VolumeError when it isn't what was asked for."""
     path = Path(source.path)
     if not path.is_absolute() or ".." in path.parts or "\0" in source.path:
         raise VolumeError(
@@ -31,13 +48,9 @@ def place(volume: str, source: HostPath) -> str:
             may_pass=False,
         )
     try:
-        if source.type == "DirectoryOrCreate":
-            path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        elif source.type == "FileOrCreate" and not path.exists():
-            path.touch(mode=0o644)
-        # Kubelet's own runtime makes a folder where no type is given and nothing is there.
-        elif not source.type and not path.exists():
-            path.mkdir(mode=0o755, parents=True)
+        if source.type in _MADE and not path.exists():
+            path = path if _may_be_made(path, grounds) else grounds.instead
+            _make(path, is_file=source.type == "FileOrCreate")
         mode = path.stat().st_mode
     except OSError as error:
         raise VolumeError(
@@ -46,7 +59,7 @@ def place(volume: str, source: HostPath) -> str:
             may_pass=True,
         ) from error
     if not source.type:
-        return source.path
+        return str(path)
     if source.type not in _CHECKS:
         raise VolumeError(
             volume,
@@ -58,4 +71,18 @@ def place(volume: str, source: HostPath) -> str:
         raise VolumeError(
             volume, f"hostPath type check failed: {source.path} is not {what}", may_pass=True
         )
-    return source.path
+    return str(path)
+
+
+def _may_be_made(path: Path, grounds: Grounds) -> bool:
+    """By its real name: a link in it may lead anywhere."""
+    real = path.resolve()
+    return any(real.is_relative_to(Path(each).resolve()) for each in grounds.kept)
+
+
+def _make(path: Path, *, is_file: bool) -> None:
+    if is_file:
+        # As kubelet: the file alone, in a folder that is there.
+        path.touch(mode=0o644)
+    else:
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)

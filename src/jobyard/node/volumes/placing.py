@@ -33,6 +33,8 @@ class Site(msgspec.Struct, frozen=True):
 
     folder: PodFolder
     claims: ClaimFolders
+    # Folders of the machine in which a hostPath that isn't there is made.
+    kept: tuple[str, ...] = ("/",)
 
 
 def place_all(about: About, site: Site) -> dict[str, Placed]:
@@ -114,8 +116,9 @@ def _placed(volume: Volume, about: About, site: Site) -> Placed:
         folder.chmod(0o777)
         return Placed(source=str(folder))
     if volume.host_path is not None:
-        source = host_paths.place(volume.name, volume.host_path)
-        return Placed(source=source, is_of_host=True)
+        grounds = host_paths.Grounds(kept=site.kept, instead=_own_folder(volume, site))
+        source = host_paths.place(volume.name, volume.host_path, grounds)
+        return Placed(source=source, is_of_host=True, stands_in=source != volume.host_path.path)
     if volume.persistent_volume_claim is not None:
         claim = volume.persistent_volume_claim
         namespace = about.pod.metadata.namespace

@@ -1,0 +1,371 @@
+"""The root of a container: the machine's files below a layer that goes with the container.
+
+What the container writes lands in its scratch folder, by overlay mounts, and the machine never sees
+it. As root one overlay covers the machine's root, and one each the file systems mounted below it.
+An ordinary user can't have the first: the kernel keeps mounts of others in their places, and a
+folder with such mounts in it is no lower layer. There the folders above them are made anew, as
+plain folders of the scratch, and the overlays begin below.
+
+Nothing is undone here: all mounts end with the mount namespace. Who calls says which folders stay
+the machine's own (`kept`) and which nobody is to see (`hidden`); the deeper one counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from jobyard.node.isolation import kernel
+from jobyard.node.isolation.devices import show_devices
+
+_BIND: Final = kernel.MS_BIND | kernel.MS_REC
+_PLAIN: Final = kernel.MS_NOSUID | kernel.MS_NODEV
+SPECIAL: Final = ("/proc", "/sys", "/dev")
+# Whose files are no files: of the kernel's own file systems, and of other containers.
+_KERNELS: Final = frozenset(
+    [
+        "autofs",
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "efivarfs",
+        "fusectl",
+        "hugetlbfs",
+        "mqueue",
+        "nsfs",
+        "proc",
+        "pstore",
+        "rpc_pipefs",
+        "securityfs",
+        "sysfs",
+        "tracefs",
+    ]
+)
+_CONTAINERS: Final = (
+    "/run/containerd",
+    "/run/docker",
+    "/run/k3s",
+    "/run/netns",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+    "/var/lib/kubelet",
+)
+# Who asks the machine for the name of a user asks through these; a socket can't be reached
+# through a layer.
+_NAME_SERVICES: Final = (
+    "/run/nscd",
+    "/run/nslcd",
+    "/run/systemd/userdb",
+    "/var/lib/sss/pipes",
+)
+# Of a folder that is both the user's and the engine's, what is the engine's and tells too much.
+_ENGINES_OWN: Final = ("pki", "pods", "store.sqlite", "store.sqlite-wal", "hub.sock", "kubeconfig")
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+_OPAQUE: Final = "user.overlay.opaque"
+# Where programs are put by hand: one level more of it than elsewhere can be written by everybody.
+_LOCAL: Final = "/usr/local"
+# Of a folder with more folders than that only some: it holds data, and not a system.
+_OWNED_MAX: Final = 256
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the root is made of."""
+
+    # The folder to lie below the layer: the machine's root, or that of an image.
+    root: str = "/"
+    # A folder of this run alone, on the machine.
+    scratch: str
+    # Only for the machine's root.
+    kept: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    # Paths at which something will be mounted or started, as the machine spells them.
+    points: tuple[str, ...] = ()
+    # Whether root is only what an ordinary user is called here.
+    is_mapped: bool = False
+    # Whether all devices are shown.
+    is_privileged: bool = False
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether it is the folder itself or something in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def mount_points(text: str) -> dict[str, str]:
+    """Where file systems are mounted, and of what type; from the text of mountinfo."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        fields, _, rest = line.partition(" - ")
+        point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields.split(" ")[4])
+        found[point] = rest.split(" ", 1)[0]
+    return found
+
+
+class Layers:
+    """Puts one root together, in a mount namespace of its own that still shows the machine."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._scratch = Path(wanted.scratch)
+        self._staging = f"{wanted.scratch}/root"
+        self._count = 0
+        self._mounts = (
+            mount_points(Path("/proc/self/mountinfo").read_text()) if wanted.root == "/" else {}
+        )
+
+    def lay(self) -> str:
+        """The folder that is to become the root; OSError where there can be no such layer."""
+        os.makedirs(self._staging, exist_ok=True)
+        if any(sign in f"{self._wanted.root}{self._scratch}" for sign in ",:\\"):
+            # The kernel would take it for a part of its options.
+            raise OSError(22, f"{self._scratch}: overlays can't be told this path")
+        root = self._wanted.root
+        if root == "/" and self._has_locked_mounts(root):
+            self._try_overlay()
+            kernel.mount(self._staging, self._staging, "", kernel.MS_BIND)
+            self._keep_apart()
+            self._mirror(root)
+        else:
+            self._overlay(root, self._staging)
+            self._keep_apart()
+        for name in (*SPECIAL, "/tmp"):  # noqa: S108 - of the container
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._staging + name)
+        for name in ("/proc", "/sys"):
+            kernel.mount(name, self._staging + name, "", _BIND)
+        show_devices(f"{self._staging}/dev", everything=self._wanted.is_privileged)
+        if root == "/":
+            self._show_mounts()
+            self._show_own_folders()
+        return self._staging
+
+    def _keep_apart(self) -> None:
+        """Else the root would contain itself, below a kept folder that the pod's folder is in."""
+        kernel.mount("", self._staging, "", kernel.MS_UNBINDABLE)
+
+    # The machine's file systems.
+
+    def _has_locked_mounts(self, path: str) -> bool:
+        inside = path.rstrip("/") + "/"
+        return self._wanted.is_mapped and any(
+            point.startswith(inside) and point != path for point in self._mounts
+        )
+
+    def _is_shown_later(self, path: str) -> bool:
+        return path in SPECIAL or any(is_below(path, own) for own in self._wanted.kept)
+
+    def _show_mounts(self) -> None:
+        """As root: what is mounted below the machine's root, each with a layer of its own."""
+        if self._wanted.is_mapped:
+            return
+        for point in sorted(self._mounts, key=lambda one: one.count("/")):
+            if (
+                point == "/"
+                or self._mounts[point] in _KERNELS
+                or any(is_below(point, each) for each in (*SPECIAL, *_CONTAINERS))
+                or self._is_shown_later(point)
+            ):
+                continue
+            # Of another user, or on a server that is gone: nobody sees it from here.
+            with contextlib.suppress(OSError):
+                self._cover(point)
+
+    def _cover(self, path: str) -> None:
+        """A folder with its layer; without one, and then read-only, if it can't have any."""
+        target = self._staging + path
+        if not os.path.isdir(path):
+            self._bind(path, target, is_read_only=True)
+        elif self._has_locked_mounts(path):
+            self._mirror(path)
+        else:
+            os.makedirs(target, exist_ok=True)
+            try:
+                self._overlay(path, target)
+            except OSError:
+                # Of a type that overlays don't take, such as one without upper and lower case.
+                self._bind(path, target, is_read_only=True)
+
+    def _bind(self, path: str, target: str, *, is_read_only: bool) -> None:
+        if not os.path.lexists(target):
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o644))
+        kernel.mount(path, target, "", _BIND)
+        if is_read_only:
+            kernel.make_read_only(target)
+
+    def _mirror(self, path: str) -> None:
+        """A folder of the container's own, with everything that is in the machine's."""
+        folder = self._staging + path
+        os.makedirs(folder, exist_ok=True)
+        try:
+            entries = list(os.scandir(path))
+        except PermissionError:
+            # What is mounted in there may be open all the same.
+            entries = []
+            inside = path.rstrip("/") + "/"
+            for point in sorted(self._mounts):
+                if point.startswith(inside) and not self._is_shown_later(point):
+                    with contextlib.suppress(OSError):
+                        os.makedirs(self._staging + point, exist_ok=True)
+                        self._cover(point)
+        for entry in entries:
+            if entry.path in SPECIAL:
+                continue
+            # What can't be shown is left out.
+            with contextlib.suppress(OSError):
+                if entry.is_symlink():
+                    os.symlink(os.readlink(entry.path), self._staging + entry.path)
+                elif entry.is_dir(follow_symlinks=False) and (
+                    self._is_shown_later(entry.path) or not os.access(entry.path, os.X_OK)
+                ):
+                    # Of a closed one, such as root's home, nobody here has seen anything.
+                    os.mkdir(self._staging + entry.path)
+                else:
+                    self._cover(entry.path)
+
+    # Layers.
+
+    def _try_overlay(self) -> None:
+        """OSError if there are none for an ordinary user, before anything rests on them."""
+        place = self._scratch / "try"
+        place.mkdir(exist_ok=True)
+        self._overlay(str(place), str(place))
+
+    def _overlay(self, lower: str, target: str) -> None:
+        self._count += 1
+        base = self._scratch / "layers" / str(self._count)
+        for name in ("upper", "work"):
+            (base / name).mkdir(parents=True, exist_ok=True)
+        if self._wanted.is_mapped:
+            self._own(lower, str(base / "upper"))
+        try:
+            _mount_overlay(lower, str(base), target)
+        except OSError:
+            # The pod's folder may be where no layer can be: on an overlay itself, or a network.
+            kernel.mount("tmpfs", str(base), "tmpfs", _PLAIN, "mode=755")
+            for name in ("upper", "work"):
+                (base / name).mkdir()
+            if self._wanted.is_mapped:
+                self._own(lower, str(base / "upper"))
+            _mount_overlay(lower, str(base), target)
+
+    def _own(self, lower: str, upper: str) -> None:
+        """Lets an ordinary user write where, in a container, root would.
+
+        A folder that is in both layers belongs to the owner of the upper one. That is done for
+        the first level, and for whatever something is to be mounted in.
+        """
+        mode = stat.S_IMODE(os.stat(lower).st_mode)
+        os.chmod(upper, mode | 0o700)
+        for path in _folders_to_own(lower):
+            with contextlib.suppress(OSError):
+                _owned(path, upper + path.removeprefix(lower.rstrip("/")))
+        for point in self._wanted.points:
+            if not is_below(point, lower):
+                continue
+            parents = [str(one) for one in Path(point).parents if is_below(str(one), lower)]
+            for path in sorted(parents, key=len)[1:]:
+                try:
+                    _owned(path, upper + path.removeprefix(lower.rstrip("/")))
+                except OSError:
+                    break
+
+    # What is the user's, and what is the engine's.
+
+    def _show_own_folders(self) -> None:
+        steps = [(path.count("/"), 0, path) for path in self._wanted.hidden]
+        steps += [
+            (path.count("/"), 1, path) for path in self._wanted.kept if self._stands_out(path)
+        ]
+        for _, is_kept, path in sorted(steps):
+            target = self._staging + path
+            if is_kept:
+                # It may be in a folder that was hidden, or be gone.
+                with contextlib.suppress(OSError):
+                    os.makedirs(target, exist_ok=True)
+                    kernel.mount(path, target, "", _BIND)
+                    self._restrain(target)
+            elif os.path.isdir(target):
+                kernel.mount("tmpfs", target, "tmpfs", _PLAIN, "mode=755")
+        for path in set(self._wanted.hidden) & set(self._wanted.kept):
+            for name in _ENGINES_OWN:
+                hide(f"{self._staging}{path}/{name}")
+        for path in _NAME_SERVICES:
+            if os.path.isdir(path) and os.path.isdir(self._staging + path):
+                with contextlib.suppress(OSError):
+                    self._bind(path, self._staging + path, is_read_only=True)
+
+    def _stands_out(self, path: str) -> bool:
+        """Whether it isn't shown anyhow, with a kept folder that it is in."""
+
+        def depth(folders: tuple[str, ...]) -> int:
+            above = (len(one) for one in folders if one != path and is_below(path, one))
+            return max(above, default=0)
+
+        return depth(self._wanted.kept) <= depth(self._wanted.hidden)
+
+    def _restrain(self, target: str) -> None:
+        if not self._wanted.is_privileged:
+            # Else root could make itself a device there.
+            kernel.forbid_devices(target)
+
+
+def hide(path: str) -> None:
+    """Puts nothing in the place of a folder or a file, if it is there."""
+    if os.path.isdir(path):
+        kernel.mount("tmpfs", path, "tmpfs", _PLAIN, "mode=755")
+    elif os.path.lexists(path):
+        kernel.mount(os.devnull, path, "", kernel.MS_BIND)
+
+
+def _mount_overlay(lower: str, base: str, target: str) -> None:
+    data = f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work"
+    # Without the first, the kernel wants an attribute that only real root may set; with the
+    # second nothing waits for the disk, which would be in vain: the layer goes with its container.
+    problem: OSError | None = None
+    for options in ("userxattr,volatile", "userxattr", ""):
+        try:
+            kernel.mount("overlay", target, "overlay", kernel.MS_NODEV, f"{data},{options}")
+        except OSError as error:
+            problem = error
+        else:
+            return
+    assert problem is not None, "at least one way was tried"
+    raise problem
+
+
+def _folders_to_own(lower: str) -> list[str]:
+    found: list[str] = []
+    places = [lower, *([_LOCAL] if is_below(_LOCAL, lower) and lower != _LOCAL else ())]
+    for place in places:
+        with contextlib.suppress(OSError):
+            folders = (
+                entry.path
+                for entry in os.scandir(place)
+                if entry.is_dir(follow_symlinks=False) and os.access(entry.path, os.X_OK)
+            )
+            found += islice(folders, _OWNED_MAX)
+    return found
+
+
+def _owned(path: str, in_upper: str) -> None:
+    """The folder of this name in the upper layer; what can't be looked into appears empty."""
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or os.path.lexists(in_upper):
+        return
+    os.mkdir(in_upper)
+    os.chmod(in_upper, stat.S_IMODE(found.st_mode) | 0o700)
+    if not os.access(path, os.X_OK):
+        os.chmod(in_upper, 0o755)
+        os.setxattr(in_upper, _OPAQUE, b"y")

@@ -1,0 +1,219 @@
+"""The machine stays as it was: what replicas write outside of their user's folders goes with them.
+
+On a machine of the test's own, where every change shows, as root and as an ordinary user; with
+root's home closed and a stranger's folder where jobs have theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rig.machine import Machine, Resident, resident
+from rig.needs import lacks, missing
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+# Closed to everybody else: root's home, and a folder where jobs have their own.
+CLOSED = """
+chmod 700 /root
+[ -d /t9k ] || mkdir /t9k
+chmod 700 /t9k
+chown 12345 /t9k
+"""
+# A disk with data on it, one that only root may look into, and one in a folder of such.
+DISKS = """
+mkdir -p /data /mnt/disk /srv/closed/disk
+for place in /data /mnt/disk /srv/closed/disk; do
+    mount -t tmpfs -o mode=755 tmpfs $place
+    echo told >$place/set
+    mkdir $place/own
+    chown $uid $place/own
+    echo mine >$place/own/file
+    chown $uid:$uid $place/own/file
+done
+chmod 700 /srv/closed
+"""
+needs_ssh = pytest.mark.skipif(
+    lacks("sshd") or lacks("ssh"), reason=missing("sshd", "openssh-server openssh-client")
+)
+needs_mpi = pytest.mark.skipif(lacks("mpirun"), reason=missing("mpirun", "openmpi-bin"))
+
+JOB = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {{name: {name}}}
+spec:
+  replicaSpecs:
+  - type: worker
+    replicas: 1
+    template:
+      spec:
+        containers:
+        - name: main
+          image: any
+          command: [sh, -c, {script}]
+          volumeMounts: {mounts}
+        volumes: {volumes}
+"""
+
+
+@pytest.fixture(params=["root", "an ordinary user"])
+def is_ordinary(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "an ordinary user")
+
+
+@pytest.fixture
+def lived_in(is_ordinary: bool) -> Iterator[tuple[Machine, Resident]]:
+    with resident(is_ordinary=is_ordinary, script=CLOSED + DISKS) as both:
+        yield both
+
+
+def job(
+    who: Resident, script: str, name: str = "job", mounts: str = "[]", volumes: str = "[]"
+) -> str:
+    text = JOB.format(name=name, script=json.dumps(script), mounts=mounts, volumes=volumes)
+    return str(who.write(f"{name}.yaml", text))
+
+
+def ran(who: Resident, *words: str, code: int = 0, seconds: float = 40) -> list[str]:
+    """What the one replica said."""
+    done = who.run("run", *words, seconds=seconds)
+    assert done.returncode == code, done.stdout + done.stderr
+    return [line.partition(" | ")[2] for line in done.stdout.splitlines() if " | " in line]
+
+
+WRITING = """
+for place in / /etc /opt /root /run /srv /t9k /usr /usr/lib /usr/local /usr/local/bin \
+    /usr/local/lib /var /var/lib /data /mnt /mnt/disk /mnt/disk/own; do
+    mkdir -p $place/jy-made/deep && echo word >$place/jy-made/deep/file \
+        && grep -qx word $place/jy-made/deep/file || echo "can't write in $place"
+done
+echo over >/mnt/disk/own/file; rm /data/own/file; mkdir /data/own/file
+[ ! -e $HOME/of-another ] || echo "another's"
+touch $HOME/of-another
+cat /data/set /mnt/disk/set /mnt/disk/own/file
+rm /etc/hostname && echo else >/etc/hostname && cat /etc/hostname
+"""
+
+
+def test_what_is_written_anywhere_is_seen_by_its_container_alone(
+    lived_in: tuple[Machine, Resident],
+) -> None:
+    machine, who = lived_in
+    path = job(who, WRITING)
+    for _ in range(2):
+        assert ran(who, path) == ["told", "told", "over", "else"]
+        (who.home / "of-another").unlink()
+    assert machine.changes() == {}
+    seen = who.command("cat", "/data/own/file", "/mnt/disk/own/file")
+    told = subprocess.run(seen, capture_output=True, text=True, check=True)
+    assert told.stdout == "mine\nmine\n"
+
+
+def test_a_host_path_that_isnt_there_is_made_inside_only(
+    lived_in: tuple[Machine, Resident],
+) -> None:
+    """But where the user's own files are, it is made as on a cluster."""
+    machine, who = lived_in
+    paths = ["/dev/jy-kfd", "/opt/jy/hal", "/jy-new/deep", str(who.home / "out"), "/data"]
+    types = ["", "DirectoryOrCreate", "FileOrCreate", "DirectoryOrCreate", ""]
+    volumes = [
+        {"name": f"v{n}", "hostPath": {"path": path, "type": kind}}
+        for n, (path, kind) in enumerate(zip(paths, types, strict=True))
+    ]
+    mounts = [{"name": f"v{n}", "mountPath": path} for n, path in enumerate(paths)]
+    script = "for one in /dev/jy-kfd /opt/jy/hal $HOME/out; do touch $one/file; done; "
+    script += "[ -f /jy-new/deep ] && cat /data/set && ls /dev/jy-kfd /opt/jy/hal"
+    path = job(who, script, mounts=json.dumps(mounts), volumes=json.dumps(volumes))
+    done = who.run("run", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "worker-0 | told" in done.stdout.splitlines()
+    told = [line for line in done.stdout.splitlines() if "is not on this machine" in line]
+    assert [line.split()[1] for line in told] == paths[:3]
+    assert [each.name for each in (who.home / "out").iterdir()] == ["file"]
+    assert machine.changes() == {}
+
+
+def test_what_the_engine_keeps_is_not_to_be_seen(lived_in: tuple[Machine, Resident]) -> None:
+    """Neither that of the replica's own engine nor that of another of the same user."""
+    _, who = lived_in
+    done = who.run("up", "--detach")
+    assert done.returncode == 0, done.stderr
+    try:
+        assert (who.home / "jobyard" / "engine" / "store.sqlite").exists()
+        script = "cd $HOME/jobyard; find . -mindepth 1 | sort; ls -A $HOME"
+        here = ran(who, "--strict", job(who, script))
+        up = ran(who, job(who, script, "other"))
+    finally:
+        assert who.run("down").returncode == 0
+    kept = sorted(path.name for path in who.home.iterdir())
+    for seen in (here, up):
+        assert [line for line in seen if "/" in line] == ["./engine", "./runs", "./runs.lock"]
+        assert sorted(line for line in seen if "/" not in line) == kept
+
+
+DEEPSPEED = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: DeepSpeedJob
+metadata: {{name: {name}}}
+spec:
+  config:
+    slotsPerWorker: 2
+    customCommand: |
+      while read -r host slots; do
+          echo "$slots $(ssh -n $host hostname)"
+      done </t9k/hostfile
+  worker:
+    replicas: 2
+    template: {{spec: {{containers: [{{name: worker, image: any}}]}}}}
+"""
+MPI = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: MPIJob
+metadata: {{name: {name}}}
+spec:
+  mpiConfig: {{home: /usr, slotsPerWorker: 1, progressMeter: false, extraMPIArgs: [--allow-run-as-root]}}
+  worker:
+    replicas: 2
+    template: {{spec: {{containers: [{{name: worker, image: any, command: [hostname]}}]}}}}
+"""
+
+
+@needs_ssh
+def test_jobs_that_log_in_run_where_their_folders_are_closed(
+    lived_in: tuple[Machine, Resident],
+) -> None:
+    machine, who = lived_in
+    names = [f"ds-{n}" for n in range(3)]
+    paths = [str(who.write(f"{name}.yaml", DEEPSPEED.format(name=name))) for name in names]
+    done = who.run("run", *paths, seconds=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in names:
+        told = [line for line in done.stdout.splitlines() if f"slots=2 {name}-worker" in line]
+        assert [line.rpartition(" ")[2] for line in told] == [
+            f"{name}-worker-{n}" for n in range(2)
+        ]
+    assert machine.changes() == {}
+
+
+def told_kinds(who: Resident) -> dict[str, bool]:
+    done = who.run("doctor", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return {each["name"]: each["isThere"] for each in json.loads(done.stdout)}
+
+
+@needs_ssh
+@needs_mpi
+def test_what_doctor_promises_holds(lived_in: tuple[Machine, Resident]) -> None:
+    machine, who = lived_in
+    told = told_kinds(who)
+    assert told["MPIJob"]
+    assert told["overlay mounts"]
+    files = sorted((EXAMPLES / "mpijob").glob("*.yaml"))
+    chosen = [path for path in files if path.stem in ("hostname", "environment", "replica-specs")]
+    done = who.run("run", *map(str, chosen), seconds=150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.changes() == {}
