@@ -20,7 +20,7 @@ from jobyard.run.engine import Engine, EngineSettings
 from jobyard.run.homes import DataFolder
 from jobyard.run.placing import Scheduler
 
-SETTINGS = EngineSettings(runtime="host", stops_everything=True)
+SETTINGS = EngineSettings(runtime="host")
 PODS = "/api/v1/namespaces/default/pods"
 JOBS = "/apis/batch.tensorstack.dev/v1beta1/namespaces/default/genericjobs"
 BAD_INPUT = 2

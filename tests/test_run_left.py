@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -337,3 +337,57 @@ def test_attach_says_what_there_is(somebody: Person) -> None:
         done = somebody.run("attach", name)
         assert done.returncode == 0, done.stderr
     nothing_is_left(somebody)
+
+
+@contextmanager
+def small_disk(who: Person, size: str) -> Iterator[Path]:
+    """The person's Jobyard home on a file system of its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    home = who.home / "jobyard"
+    home.mkdir()
+    options = f"size={size},uid={who.uid},gid={who.uid},mode=700"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "jobyard-test", home], check=True)
+    try:
+        yield home
+    finally:
+        # Whatever still runs there has it open.
+        who.end_all()
+        subprocess.run(["umount", "--lazy", home], check=True)
+
+
+def test_a_full_disk_is_waited_out(somebody: Person) -> None:
+    kept = somebody.work / "saved"
+    kept.mkdir()
+    os.chown(kept, somebody.uid, somebody.uid)
+    with small_disk(somebody, "24m") as home:
+        with started(somebody, "--pvc", f"saved={kept}", steps_job(somebody)) as running:
+            goes_on_in(kept)
+            filler = home / "filler"
+            with filler.open("wb") as full, suppress(OSError):
+                while True:
+                    full.write(b"x" * 65536)
+                    full.flush()
+            assert os.statvfs(home).f_bavail == 0
+            goes_on_in(kept)
+            # Meanwhile the engine would write this; it waits for room, and so does who asks.
+            asking = somebody.start("delete", "no-such-job")
+            goes_on_in(kept)
+            filler.unlink()
+            asking.communicate(timeout=60)
+            goes_on_in(kept)
+            let_end(somebody)
+            told, errors = running.communicate(timeout=60)
+        assert running.returncode == 0, told + errors
+        assert "GenericJob/train succeeded" in told
+        for replica in (0, 1):
+            steps = [int(line) for line in (kept / f"train-worker-{replica}").read_text().split()]
+            assert steps == list(range(1, len(steps) + 1))
+
+
+def goes_on_in(folder: Path) -> None:
+    def count() -> int:
+        return min((len(file.read_text().split()) for file in folder.iterdir()), default=0)
+
+    before = count()
+    until_it_holds(lambda: count() > before + 3, "they go on")

@@ -105,13 +105,16 @@ class Person:
                 continue
         return found
 
-    def close(self) -> None:
+    def end_all(self) -> None:
         """Ends what is still there: only processes with the mark."""
         for pid in self.processes():
             try:
                 os.kill(pid, 9)
             except ProcessLookupError:
                 continue
+
+    def close(self) -> None:
+        self.end_all()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def __enter__(self) -> Person:
