@@ -136,16 +136,80 @@ def test_files_are_rotated_and_the_oldest_go(folder: PodFolder) -> None:
     numbers = numbers_of(path)
     assert len(numbers) == 3
     assert numbers[0] > 1
-    assert all(0 < part.stat().st_size <= 1000 for part in path.parent.iterdir())
-    lines = text(folder).splitlines()
+    assert all(0 < part.stat().st_size <= 1000 for part in path.parent.glob("0.log.[0-9]*"))
+    note, *lines = text(folder).splitlines()
+    assert note.startswith(b"jobyard: %d lines are missing here" % (1000 - len(lines)))
     assert lines == [b"line %d" % n for n in range(1000 - len(lines), 1000)]
     assert len(lines) > 50
 
 
 def test_with_one_file_there_is_only_one(folder: PodFolder) -> None:
     written(folder, 100, bytes_max=500, files_max=1)
-    assert [part.name for part in folder.log("main", 0).parent.iterdir()] == ["0.log"]
-    assert text(folder).endswith(b"line 99\n")
+    parts = {part.name for part in folder.log("main", 0).parent.iterdir()}
+    assert parts == {"0.log", "0.log.ends"}
+    note, *lines = text(folder).splitlines()
+    assert lines[-1] == b"line 99"
+    assert note.startswith(b"jobyard: %d lines are missing here" % (100 - len(lines)))
+
+
+@pytest.mark.parametrize("files_max", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("cut", "is_told"),
+    [
+        pytest.param({}, True, id="all"),
+        pytest.param({"tail_lines": 2}, False, id="lines that are there"),
+        pytest.param({"tail_lines": 90}, True, id="lines that are not"),
+        pytest.param({"tail_lines": 0}, False, id="no line"),
+        pytest.param({"since": 98}, False, id="since a time after it"),
+        pytest.param({"since": 1}, True, id="since a time before it"),
+        pytest.param({"timestamps": True}, True, id="with stamps"),
+    ],
+)
+def test_what_rotation_has_taken_is_told_to_who_asked_for_it(
+    folder: PodFolder, files_max: int, cut: dict[str, Any], is_told: bool
+) -> None:
+    written(folder, 100, bytes_max=500, files_max=files_max)
+    lines = text(folder, **cut).splitlines()
+    notes = [line for line in lines if b"jobyard: " in line]
+    assert len(notes) == is_told
+    if is_told:
+        rest = len(lines) - 1
+        assert lines[0] == notes[0]
+        when = stamp_of((99 - rest) * SECOND)
+        told = b"jobyard: %d lines are missing here, up to %bZ: the log had no room for them"
+        assert told % (100 - rest, when[:19]) in notes[0]
+        if cut.get("timestamps"):
+            assert notes[0].startswith(when + b" jobyard: ")
+
+
+def test_exactly_what_is_left_is_nothing_missing(folder: PodFolder) -> None:
+    written(folder, 100, bytes_max=500, files_max=2)
+    left = len(text(folder).splitlines()) - 1
+    assert b"jobyard" not in text(folder, tail_lines=left)
+    assert b"jobyard" in text(folder, tail_lines=left + 1)
+
+
+def test_a_disk_that_is_full_when_a_file_is_put_aside_loses_no_count(
+    folder: PodFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pwrite
+    failures = iter([True, True, False] * 1000)
+
+    def full(*arguments: Any) -> int:
+        if next(failures):
+            raise OSError(28, "No space left on device")
+        return real(*arguments)
+
+    monkeypatch.setattr(log_files.os, "pwrite", full)
+    writer = writer_of(folder, 500, 2)
+    for n in range(100):
+        writer.feed(OUT, b"line %d\n" % n, n * SECOND)
+        while writer.is_stuck:
+            writer.retry()
+    writer.close()
+    note, *lines = text(folder).splitlines()
+    assert lines == [b"line %d" % n for n in range(100 - len(lines), 100)]
+    assert note.startswith(b"jobyard: %d lines are missing here" % (100 - len(lines)))
 
 
 @pytest.mark.parametrize(
@@ -368,6 +432,37 @@ def test_a_follower_that_is_behind_misses_nothing_that_is_kept(folder: PodFolder
                 await follower.until(b"line %d\n" % n)
         stored(folder, stage=Stage.WAITING, last_end=END)
         assert (await follower.end()).splitlines() == [b"line %d" % n for n in range(500)]
+
+    within_time(work())
+
+
+@pytest.mark.usefixtures("supervisor")
+@pytest.mark.parametrize("files_max", [1, 3])
+def test_a_follower_that_was_overtaken_is_told_what_it_missed(
+    folder: PodFolder, files_max: int
+) -> None:
+    """Between what is shown and what is told nothing is lost, and the last line comes."""
+
+    async def work() -> None:
+        stored(folder, stage=Stage.RUNNING)
+        follower = Follower(folder)
+        writer = writer_of(folder, 200, files_max)
+        for n in range(500):
+            writer.feed(OUT, b"line %d\n" % n, n * SECOND)
+            if n % 100 == 0:
+                await follower.until(b"line %d\n" % n)
+        stored(folder, stage=Stage.WAITING, last_end=END)
+        at = notes = 0
+        for line in (await follower.end()).splitlines():
+            if found := re.match(rb"jobyard: (\d+) lines are missing here, up to (\S+):", line):
+                at += int(found[1])
+                notes += 1
+                assert found[2] == stamp_of((at - 1) * SECOND)[:19] + b"Z"
+            else:
+                assert line == b"line %d" % at
+                at += 1
+        assert at == 500
+        assert notes == 5
 
     within_time(work())
 

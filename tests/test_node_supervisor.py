@@ -451,6 +451,23 @@ def test_too_much_memory_is_the_end(pods: Nursery) -> None:
     assert (end.exit_code, end.reason) == (137, "OOMKilled")
 
 
+def test_memory_is_looked_at_as_often_as_it_could_run_out(pods: Nursery, tmp_path: Path) -> None:
+    looks = tmp_path / "looks"
+
+    def used(_: int) -> int:
+        with looks.open("a") as file:
+            file.write("x")
+        return 1 << 20
+
+    far = shell("sleep 1.5", memory_limit_bytes=8 << 30)
+    pods.end(pod(far), PlainCage(used=used))
+    assert 1 <= len(looks.read_text()) <= 3
+    looks.unlink()
+    near = shell("sleep 1.5", memory_limit_bytes=3 << 20)
+    pods.end(pod(near), PlainCage(used=used))
+    assert len(looks.read_text()) > 3
+
+
 def test_output_is_kept_byte_by_byte(pods: Nursery) -> None:
     one = pods.start(pod(python("import os; os.write(1, bytes(range(256)) * 999 + b'no end')")))
     one.end()

@@ -2,8 +2,9 @@
 
 Writing and the form of the files are in `log_files`. A log is read from a place that is found
 first (the last n lines, since a time) without reading what lies before it. Two streams that
-were written at once come out line by line. Follows a run until the pod's state says that it
-ended; the agent decides which run.
+were written at once come out line by line. Where files have gone before they could be read, a
+line says how much is missing. Follows a run until the pod's state says that it ended; the agent
+decides which run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ import msgspec
 
 from jobyard.node.file_changes import Changes, changes_in
 from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import LogStream, LogWriter, numbered, numbers_of, stamp_of
+from jobyard.node.log_files import (
+    NOBODY,
+    STAMP_BYTES,
+    LogStream,
+    LogWriter,
+    end_of,
+    last_number,
+    numbered,
+    numbers_of,
+    stamp_of,
+)
 from jobyard.node.log_places import Place, last_lines, since_place
 from jobyard.node.log_text import LogText
 from jobyard.node.state import ContainerState, PodState, Stage
@@ -81,15 +92,17 @@ class _Files:
         self.path = path
         self.descriptors: list[int] = []
         while True:
-            numbers = numbers_of(path)
+            last, numbers = last_number(path), numbers_of(path)
             newer = [number for number in numbers if number > after]
             self._open([*(numbered(path, number) for number in newer), path])
             # A file that was put aside meanwhile would be missing, or there twice.
-            if numbers_of(path)[-1:] == numbers[-1:]:
+            if last_number(path) == last:
                 break
             self.close()
         # What the file that still grows will be called.
-        self.number = max([after, *numbers]) + 1
+        self.number = max(after, last) + 1
+        # Between what was read before and the first of these.
+        self.gap = _gap(path, after, (newer[0] if newer else self.number) - 1)
 
     def _open(self, paths: Iterable[Path]) -> None:
         for path in paths:
@@ -115,6 +128,29 @@ class _Files:
         self.descriptors = []
 
 
+def _gap(path: Path, after: int, until: int) -> bytes:
+    """A record that tells of the files behind `after` up to `until`, which have gone."""
+    if until <= after:
+        return b""
+    last = end_of(path, until)
+    lost = last.records - (end_of(path, after).records if after else 0)
+    if lost <= 0:
+        return b""
+    when = last.stamp[:19].decode(errors="replace")
+    text = f"jobyard: {lost} lines are missing here, up to {when}Z: the log had no room for them"
+    return b"%b %b F %b\n" % (last.stamp, NOBODY, f"{text} (--log-size)".encode())
+
+
+def _is_cut_short(files: _Files, cut: LogCut, place: Place) -> bool:
+    """Whether what has gone belongs to what was asked for."""
+    if not files.gap or place != (0, 0) or cut.tail_lines == 0:
+        return False
+    if cut.tail_lines is not None:
+        # Exactly so many may be left.
+        return last_lines(files.descriptors, cut.tail_lines - 1) == (0, 0)
+    return cut.since is None or files.gap[:STAMP_BYTES] >= stamp_of(math.trunc(cut.since * 1e9))
+
+
 def _place(files: _Files, cut: LogCut) -> Place:
     place = Place(0, 0)
     if cut.since is not None:
@@ -131,7 +167,10 @@ async def _blocks(
     if not cut.follow:
         files = _Files(path)
         try:
-            reader = _Reader(files, _place(files, cut))
+            place = _place(files, cut)
+            if _is_cut_short(files, cut, place):
+                yield files.gap
+            reader = _Reader(files, place)
             while block := reader.next():
                 yield block
         finally:
@@ -154,7 +193,10 @@ async def _followed(
 ) -> AsyncGenerator[bytes, None]:
     files = _Files(folder.log(container, run))
     try:
-        reader = _Reader(files, _place(files, cut))
+        place = _place(files, cut)
+        if _is_cut_short(files, cut, place):
+            yield files.gap
+        reader = _Reader(files, place)
         while True:
             # Asked before reading: what was written before the end is there to be read.
             has_ended = _has_ended(folder, container, run)
@@ -165,6 +207,8 @@ async def _followed(
                 after = files.number if files.descriptors else 0
                 files.close()
                 files = _Files(folder.log(container, run), after)
+                if files.gap:
+                    yield files.gap
                 reader = _Reader(files, Place(0, 0))
                 if files.descriptors:
                     continue

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
@@ -18,17 +19,17 @@ from typing import Final
 import msgspec
 
 from jobyard.client.backoff import Backoff
-from jobyard.node import polling
 from jobyard.node.folders import PodFolder, pod_folders
+from jobyard.node.hub.clearing import clear
 from jobyard.node.hub.client import HubClient
-from jobyard.node.hub.outside import KEEPER_NAME
 from jobyard.node.hub.starting import supervisor_of
-from jobyard.node.isolation import cgroups
-from jobyard.node.isolation.points import LIST_NAME, clear_made_folders
+from jobyard.node.isolation import cgroups, kernel
+from jobyard.node.isolation.points import clear_made_folders
 from jobyard.node.isolation.scratch import remove_tree
 from jobyard.node.kept_logs import keep_logs
 from jobyard.node.order import PodOrder, Redirect
 from jobyard.node.process_end import has_ended
+from jobyard.node.protocol import PROTOCOL, told
 from jobyard.node.runtime import Inside, Pipes, RuntimeFailedError
 from jobyard.node.shutdowns import mark_all, notice_boot
 from jobyard.node.state import PodState
@@ -41,13 +42,14 @@ from jobyard.node.supervisor_wire import (
     read_state,
     was_started,
 )
-from jobyard.numerals import whole_number
 
+_log: Final = logging.getLogger(__name__)
+NOT_LINUX: Final = (
+    "only Linux can run replicas (here is "
+    f"{sys.platform}): run Jobyard in a virtual machine or a container with Linux, or use a cluster"
+)
 _STOP_SECONDS: Final = 10.0
-# Short: another engine may use the same folders, and removes them when it is done.
-_LAST_USE_SECONDS: Final = 1.0
 PATIENCE: Final = Backoff(first_seconds=0.1, max_seconds=2.0)
-_log = logging.getLogger(__name__)
 
 
 def _is_readable(order: Path) -> bool:
@@ -85,6 +87,8 @@ class HubRuntime:
         self._is_closed = False
 
     async def open(self) -> tuple[PodState, ...]:
+        if not kernel.IS_LINUX:
+            raise RuntimeFailedError(NOT_LINUX)
         await self._ensure()
         clear_made_folders(self._data)
         notice_boot(self._data)
@@ -113,11 +117,14 @@ class HubRuntime:
 
     async def _ensure(self) -> None:
         """A hub from before is as good as a new one, and is there at once."""
-        there = await self.hub.answering()
+        there, protocol = await self.hub.answering()
         if there == self._kind:
-            await self.hub.ready()
-            return
-        if there:
+            if protocol == PROTOCOL:
+                await self.hub.ready()
+                return
+            # What pods it starts would be of another release, too.
+            await self.hub.dismiss()
+        elif there:
             if any(supervisor_of(folder.path) for folder in pod_folders(self._data)):
                 raise RuntimeFailedError(
                     f"pods of the {there} runtime are still running; stop them with `jobyard down`"
@@ -201,6 +208,14 @@ class HubRuntime:
     ) -> PodState | None:
         """All that one link tells; then how the pod ended, None if only the link did."""
         self._links[folder.uid] = link
+        if link.is_strange:
+            _log.warning(
+                "pod %s was started by %s, which can't be understood: it goes on, and only its end"
+                " will be known; `jobyard down` ends it",
+                folder.uid,
+                told(link.protocol),
+            )
+            _settle(known)
         try:
             async for state in link.states():
                 self._tell(state)
@@ -250,10 +265,17 @@ class HubRuntime:
 
     async def stop(self, uid: str, grace_seconds: float) -> None:
         link = self._links.get(uid)
-        if link is not None:
-            # If it is gone, its state tells.
-            with contextlib.suppress(SupervisorGoneError):
-                await link.stop(grace_seconds)
+        if link is None:
+            return
+        if link.is_strange:
+            # It can't be asked, and all that it runs ends with it.
+            pid = supervisor_of(PodFolder(self._data, uid).path)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL) if pid else None
+            return
+        # If it is gone, its state tells.
+        with contextlib.suppress(SupervisorGoneError):
+            await link.stop(grace_seconds)
 
     async def forget(self, uid: str) -> None:
         folder = PodFolder(self._data, uid)
@@ -326,26 +348,7 @@ class HubRuntime:
         # Before anything is stopped: none of them fails because of it.
         mark_all(self._data)
         await asyncio.gather(*(self._end(each) for each in folders if supervisor_of(each.path)))
-        hub = 0
-        with contextlib.suppress(ConnectionError, RuntimeFailedError):
-            hub = (await self.hub.ask(do="status"))[0]["pid"]
-        await self.hub.quit()
-        await has_ended(hub, _STOP_SECONDS)
-        keeper = self._data / KEEPER_NAME
-        if keeper.exists():
-            # It has noticed the hub's end, and ends what it started.
-            await has_ended(whole_number(keeper.read_text().strip()) or 0, _STOP_SECONDS)
-            keeper.unlink()
-        # What lived below a supervisor that was killed may be ending only now.
-        await asyncio.to_thread(
-            polling.until,
-            lambda: clear_made_folders(self._data),
-            seconds=_LAST_USE_SECONDS,
-            interval_seconds=0.01,
-        )
-        (self._data / LIST_NAME).unlink(missing_ok=True)
-        for folder in pod_folders(self._data):
-            await asyncio.to_thread(cgroups.clear, folder.path)
+        await clear(self.hub, self._data)
 
     async def _end(self, folder: PodFolder) -> None:
         """A pod at once, with the supervisor that may not answer."""

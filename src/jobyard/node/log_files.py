@@ -3,8 +3,9 @@
 One record is one line of the file, in the form of Kubernetes' container runtimes:
 `<time> stdout|stderr F|P <text>`; P is a part of a line that had no end yet. All headers have
 the same length. The file that grows is `<run>.log`; when it is full it becomes `<run>.log.<n>`
-with n counting up, and the oldest go. Bytes are never decoded. Reading for people is
-`container_logs`; this knows neither asyncio nor pods.
+with n counting up, and the oldest go. What went is counted in `<run>.log.ends`, so that a reader
+can say what is missing. Bytes are never decoded. Reading for people is `container_logs`; this
+knows neither asyncio nor pods.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jobyard.numerals import whole_number
 
@@ -25,6 +26,12 @@ TAG_AT: Final = HEADER_BYTES - 2
 # A longer line is stored in parts. Until then it is held back, so that it stays in one piece
 # whatever the other stream does.
 LINE_BYTES_MAX: Final = 128 * 1024
+
+
+# In place of a stream, in what a reader says itself.
+NOBODY: Final = b"reader"
+_COUNT_BYTES: Final = 19
+_END_BYTES: Final = _COUNT_BYTES + 1 + STAMP_BYTES + 1
 
 
 class LogStream(StrEnum):
@@ -51,8 +58,42 @@ def numbers_of(path: Path) -> list[int]:
     return sorted(end for end in ends if end is not None)
 
 
+def last_number(path: Path) -> int:
+    """That of the file which was put aside last, whether it is still there or not."""
+    try:
+        ends = _ends(path).stat().st_size // _END_BYTES
+    except OSError:
+        ends = 0
+    return max([ends, *numbers_of(path)])
+
+
 def numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
+
+
+class LogEnd(NamedTuple):
+    """How a full file ended: how many records there are up to here, and when the last was made."""
+
+    records: int
+    stamp: bytes
+
+
+def end_of(path: Path, number: int) -> LogEnd:
+    """That of a full file, also of one that has gone; nothing is known of logs without ends."""
+    try:
+        with _ends(path).open("rb") as file:
+            file.seek((number - 1) * _END_BYTES)
+            record = file.read(_END_BYTES)
+    except (OSError, ValueError):
+        record = b""
+    count = whole_number(record[:_COUNT_BYTES].decode(errors="replace"))
+    if len(record) < _END_BYTES or count is None:
+        return LogEnd(0, b"")
+    return LogEnd(count, record[_COUNT_BYTES + 1 : -1])
+
+
+def _ends(path: Path) -> Path:
+    return path.with_name(f"{path.name}.ends")
 
 
 class LogWriter:
@@ -66,7 +107,11 @@ class LogWriter:
         self._unwritten = b""
         # The file ends within a record, because the disk took only a part of it.
         self._is_torn = False
+        # Of all files of this log, and of the newest record.
+        self._records = 0
+        self._stamp = b""
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._number = last_number(path)
         self._open()
 
     @property
@@ -135,6 +180,7 @@ class LogWriter:
                     room = len(rest)
                 while room:
                     written = os.write(self._file, rest[:room])
+                    self._count(rest, written)
                     self._size += written
                     room -= written
                     self._is_torn = room > 0
@@ -145,17 +191,36 @@ class LogWriter:
         else:
             self._unwritten = b""
 
+    def _count(self, records: bytes, written: int) -> None:
+        self._records += records.count(b"\n", 0, written)
+        last = records.rfind(b"\n", 0, max(written - 1, 0)) + 1
+        if last or not self._is_torn:
+            self._stamp = records[last : last + STAMP_BYTES]
+
     def _rotate(self) -> None:
-        numbers = numbers_of(self._path)
+        number = self._number + 1
         # It may be away already, if the disk refused the file that was to take its place.
         with contextlib.suppress(FileNotFoundError):
-            self._path.rename(numbered(self._path, numbers[-1] + 1 if numbers else 1))
+            self._path.rename(numbered(self._path, number))
+        # Before the oldest go: a file that is not there has an end, for readers to find.
+        self._write_end(number)
         old = self._file
         self._open()
+        self._number = number
         os.close(old)
         kept = self._files_max - 1
         for number in numbers_of(self._path)[: -kept or None]:
             numbered(self._path, number).unlink(missing_ok=True)
+
+    def _write_end(self, number: int) -> None:
+        """In its place, so that to do it again after a failure changes nothing."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        file = os.open(_ends(self._path), flags, 0o600)
+        try:
+            record = b"%0*d %b\n" % (_COUNT_BYTES, self._records, self._stamp)
+            os.pwrite(file, record, (number - 1) * _END_BYTES)
+        finally:
+            os.close(file)
 
 
 def _in_parts(line: bytes, full: bytes, part: bytes) -> bytes:

@@ -113,7 +113,8 @@ class ProcessSession:
             self._end()
 
     def _end(self) -> None:
-        if self._pipes.pid > 0 and self._exit_code is None and self._open:
+        must_kill = self._pipes.pid > 0 and not self._pipes.ends_with_status
+        if must_kill and self._exit_code is None and self._open:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self._pipes.pid, signal.SIGKILL)
         for descriptor in list(self._open):

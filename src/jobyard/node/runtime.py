@@ -30,6 +30,8 @@ class Pipes(msgspec.Struct, frozen=True, kw_only=True):
     status: int = -1
     # Outside all namespaces, for signals.
     pid: int = 0
+    # Whether it is ended by whoever started it once nobody holds `status` any more.
+    ends_with_status: bool = False
 
 
 class Inside(msgspec.Struct, frozen=True, kw_only=True):

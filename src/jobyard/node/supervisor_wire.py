@@ -26,6 +26,8 @@ import msgspec
 from jobyard.node.file_changes import changes_in
 from jobyard.node.folders import PodFolder
 from jobyard.node.order import Redirect
+from jobyard.node.process_end import PeerEnd
+from jobyard.node.protocol import ENDS_WITH_WHO_ASKED, told
 from jobyard.node.runtime import Inside, Pipes
 from jobyard.node.socket_paths import short_path
 from jobyard.node.state import PodState
@@ -58,7 +60,12 @@ __all__ = [
 
 _FDS_MAX: Final = 16
 _LOOK_SECONDS: Final = 0.1
-_EXIT_SECONDS: Final = 5.0
+
+
+class _Numbered(msgspec.Struct, frozen=True):
+    """What every first word has, whatever else it says."""
+
+    protocol: int = 0
 
 
 class SupervisorGoneError(Exception):
@@ -92,10 +99,13 @@ class SupervisorLink:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Answer, dict[str, int]]]] = {}
         self._state: PodState | None = None
+        self.protocol = 0
+        # It said what can't be read: all that can be known of it is its end.
+        self.is_strange = False
         self._changed = asyncio.Event()
         self._is_gone = False
         self._sending = asyncio.Lock()
-        self._exit = _Exit(connection)
+        self._exit = PeerEnd(connection)
         self._loop.add_reader(connection, self._read)
 
     @classmethod
@@ -146,7 +156,7 @@ class SupervisorLink:
         except BaseException:
             await link.close()
             raise
-        if link._state is None:
+        if link._state is None and not link.is_strange:
             await link._exit.wait()
             await link.close()
             return None
@@ -192,7 +202,8 @@ class SupervisorLink:
                 tty=what.tty,
             )
         )
-        return Pipes(pid=answer.pid, **streams)
+        is_ended = self.protocol >= ENDS_WITH_WHO_ASKED
+        return Pipes(pid=answer.pid, ends_with_status=is_ended, **streams)
 
     async def signal(self, pid: int, number: int) -> None:
         """To a process that `inside` started."""
@@ -220,6 +231,11 @@ class SupervisorLink:
         self._exit.close()
 
     async def _ask(self, command: Command) -> tuple[Answer, dict[str, int]]:
+        if self.is_strange or command.since > self.protocol:
+            raise CommandFailedError(
+                f"the pod was started by {told(self.protocol)}, which can't be asked for this;"
+                " it goes on as it is"
+            )
         future: asyncio.Future[tuple[Answer, dict[str, int]]] = self._loop.create_future()
         self._waiting[command.number] = future
         try:
@@ -265,10 +281,13 @@ class SupervisorLink:
         try:
             word = decode_word(line)
         except msgspec.DecodeError:
-            self._end()
+            # Something new, of somebody newer; without a state nothing can be said of the pod.
+            if self._state is None:
+                self._be_strange(line)
             return
         if isinstance(word, StateTold):
             self._state = word.state
+            self.protocol = word.protocol
             self._changed.set()
             return
         streams = {name: self._descriptors.popleft() for name in word.streams}
@@ -277,6 +296,12 @@ class SupervisorLink:
             _close_all(streams.values())
         else:
             future.set_result((word, streams))
+
+    def _be_strange(self, line: bytes) -> None:
+        self.is_strange = True
+        with contextlib.suppress(msgspec.DecodeError):
+            self.protocol = msgspec.json.decode(line, type=_Numbered).protocol
+        self._changed.set()
 
     def _end(self) -> None:
         if self._is_gone:
@@ -293,39 +318,6 @@ class SupervisorLink:
                 future.exception()
         self._waiting.clear()
         self._changed.set()
-
-
-class _Exit:
-    """The end of the process at the other side, which is later than that of its connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._over = asyncio.Event()
-        self._descriptor = -1
-        try:
-            size = struct.calcsize("3i")
-            packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-            self._descriptor = os.pidfd_open(struct.unpack("3i", packed)[0])
-        except (OSError, AttributeError):
-            # Gone already, or no Linux; then the connection has to do.
-            self._over.set()
-            return
-        asyncio.get_running_loop().add_reader(self._descriptor, self._ended)
-
-    async def wait(self) -> None:
-        """Not for long: only a process that the kernel itself holds up takes its time."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_EXIT_SECONDS):
-                await self._over.wait()
-
-    def _ended(self) -> None:
-        self._over.set()
-        self.close()
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            asyncio.get_running_loop().remove_reader(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 def _close_all(descriptors: Iterable[int]) -> None:

@@ -9,13 +9,16 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
+import struct
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
 from jobyard.node.hub.wire import LOG_NAME, SOCKET_NAME
+from jobyard.node.process_end import has_ended
 from jobyard.node.runtime import RuntimeFailedError
 from jobyard.node.socket_paths import short_path
 
@@ -76,12 +79,27 @@ class HubClient:
         if self.when_ready is not None:
             await self.when_ready()
 
-    async def answering(self) -> str:
-        """The kind of the hub that is there; empty if none is."""
+    async def answering(self) -> tuple[str, int]:
+        """The kind and the protocol of the hub that is there; empty if none is."""
         try:
-            return str((await self.ask(do="status"))[0]["kind"])
+            told, _ = await self.ask(do="status")
         except ConnectionError:
-            return ""
+            return "", 0
+        return str(told["kind"]), int(told.get("protocol", 0))
+
+    async def dismiss(self) -> None:
+        """Ends the hub and nothing else: another takes over the network that pods hold."""
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            with short_path(self._data.absolute() / SOCKET_NAME) as address:
+                connection.connect(address)
+            # As this process numbers it, which may be in another PID namespace.
+            size = struct.calcsize("3i")
+            packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+            pid = struct.unpack("3i", packed)[0]
+            if pid > 0:
+                os.kill(pid, signal.SIGTERM)
+                connection.close()
+                await has_ended(pid, _START_SECONDS)
 
     async def ask(self, **question: Any) -> tuple[dict[str, Any], int]:
         """The answer and the descriptor that came with it, or -1; ConnectionError if no hub."""

@@ -31,13 +31,14 @@ from jobyard.node.hub.starting import (
     supervisor_of,
 )
 from jobyard.node.hub.wire import SOCKET_NAME, answer, read_question
-from jobyard.node.isolation import init, kernel
+from jobyard.node.isolation import init, kernel, processes
 from jobyard.node.isolation.descriptors import close_all_but
 from jobyard.node.isolation.host import HostCage
 from jobyard.node.isolation.sandbox import SandboxCage
 from jobyard.node.isolation.users import RealUser
 from jobyard.node.order import PodOrder
 from jobyard.node.polling import until
+from jobyard.node.protocol import PROTOCOL
 from jobyard.node.supervisor.life import supervise
 
 # What every supervisor holds on to, for hubs to come and for the way outside.
@@ -46,6 +47,7 @@ _LOOK_SECONDS: Final = 5.0
 _CLIENT_SECONDS: Final = 5.0
 _QUIT_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.005
+_ACCEPT_AGAIN_SECONDS: Final = 0.2
 _decode_order: Final = msgspec.json.Decoder(PodOrder).decode
 
 
@@ -85,11 +87,16 @@ class Hub:
             if signals in ready and signal.SIGTERM in os.read(signals, 512):
                 break
             self._reap()
-            if self._listener.fileno() in ready:
-                self._accept()
+            if self._listener.fileno() in ready and not self._accept():
+                # No descriptors left, most likely: to try again at once would be to try for ever.
+                poll.unregister(self._listener)
+                poll.poll(_ACCEPT_AGAIN_SECONDS * 1000)
+                poll.register(self._listener, select.POLLIN)
         (self._data / SOCKET_NAME).unlink(missing_ok=True)
         if self._is_done:
-            # Whoever waits for the hub's end waits for that of all it ever started.
+            # Whoever waits for the hub's end waits for that of all it ever started, also of what
+            # has come to it because all who should have ended it were killed.
+            processes.kill_descendants_of(os.getpid())
             until(self._reap, seconds=_QUIT_SECONDS, interval_seconds=_AGAIN_SECONDS)
 
     def _reap(self) -> bool:
@@ -102,16 +109,22 @@ class Hub:
             return False
         return True
 
-    def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+    def _accept(self) -> bool:
+        """Answers one question, whatever it is; whether there was anybody to answer."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return False
         with connection:
             connection.settimeout(_CLIENT_SECONDS)
             try:
-                if peer_uid(connection) != os.geteuid():
-                    return
-                self._answer(connection, read_question(connection))
-            except (ValueError, KeyError, OSError) as error:
+                if peer_uid(connection) == os.geteuid():
+                    self._answer(connection, read_question(connection))
+            except Exception as error:
+                if not isinstance(error, ValueError | KeyError | OSError):
+                    traceback.print_exc()
                 answer(connection, {"problem": f"{type(error).__name__}: {error}"})
+        return True
 
     def _answer(self, connection: socket.socket, question: dict[str, Any]) -> None:
         match question["do"]:
@@ -125,7 +138,8 @@ class Hub:
                 answer(connection, self._status())
             case "quit":
                 for pid in self._supervisors.values():
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                 self._is_done = True
                 # Nobody else may be told that a hub answers.
                 (self._data / SOCKET_NAME).unlink(missing_ok=True)
@@ -139,6 +153,7 @@ class Hub:
             way, resolver = chosen(is_mapped=self._user is not None)
         return {
             "pid": os.getpid(),
+            "protocol": PROTOCOL,
             "kind": self._kind,
             "mapped": self._user is not None,
             "outside": way,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jobyard.node.isolation import kernel
+from jobyard.node.isolation.descriptors import Held
 
 _FAILED: Final = -1
 
@@ -23,25 +24,21 @@ def adopt_orphans() -> None:
 
 def fork_apart(enter: Callable[[], None]) -> int:
     """As os.fork; the child is where `enter`, called in between, puts children."""
-    told, tell = os.pipe()
-    go, hold = os.pipe()
-    between = os.fork()
-    if between == 0:
-        os.close(told)
-        os.close(hold)
-        if _fork_in(enter, tell) == 0:
-            os.close(tell)
-            # The end of the file: the process in between is gone, and who it belonged to with it.
-            os.read(go, 1)
-            os.close(go)
-            return 0
-        os._exit(0)
-    os.close(tell)
-    os.close(go)
-    text = os.read(told, 32)
-    os.close(told)
-    os.waitpid(between, 0)
-    os.close(hold)
+    with Held() as held:
+        told, tell = held.pipe()
+        go, hold = held.pipe()
+        between = os.fork()
+        if between == 0:
+            held.close(told, hold)
+            if _fork_in(enter, tell) == 0:
+                held.close(tell)
+                # The end of the file: the process in between is gone, and who it belonged to too.
+                os.read(go, 1)
+                return 0
+            os._exit(0)
+        held.close(tell, go)
+        text = os.read(told, 32)
+        os.waitpid(between, 0)
     number = int(text or b"0")
     if number <= 0:
         raise OSError(-number, os.strerror(-number), "PID namespace")

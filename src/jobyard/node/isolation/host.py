@@ -9,26 +9,32 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import signal
-from typing import NoReturn
+import socket
+from typing import Final, NoReturn
 
 import msgspec
 
 from jobyard.node.cage import CannotRunError, Spawned
 from jobyard.node.folders import PodFolder
 from jobyard.node.isolation import cgroups, init, kernel, processes
-from jobyard.node.isolation.descriptors import close_all_but
+from jobyard.node.isolation.descriptors import Held, close_all_but
+from jobyard.node.isolation.forking import adopt_orphans
 from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
 from jobyard.node.isolation.pipes import Wiring, wire
+from jobyard.node.isolation.visitors import Door, Visitors
 from jobyard.node.order import ContainerOrder, Mount, MountType, PodOrder, Redirect
+
+_NEWS_SECONDS: Final = 10.0
 
 
 class _Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a container, by the pid of its subreaper; `guests` came in by `inside`."""
+    """One run of a container, by the pid of its first process, which lets others in."""
 
     order: ContainerOrder
     group: cgroups.Group | None
-    guests: list[int]
+    door: Door
 
 
 def refusal(container: ContainerOrder) -> str:
@@ -63,7 +69,8 @@ class HostCage:
         self._count = 0
 
     def open(self) -> None:
-        """Containers of a pod share nothing here that has to be made."""
+        """Containers share nothing here; whom their first processes lose comes to this one."""
+        adopt_orphans()
 
     def start(self, container: ContainerOrder) -> Spawned:
         if problem := refusal(container):
@@ -75,27 +82,40 @@ class HostCage:
         self._count += 1
         name = f"jobyard-{self._folder.uid}-{container.name}-{self._count}"
         group = cgroups.make(name, container.memory_limit_bytes, container.cpu_limit_millis)
-        if group:
-            cgroups.remember(self._folder.path, group)
-            group.watch()
-        wiring = wire(stdin=container.stdin, tty=container.tty, owner=container.uid)
-        report, told = os.pipe()
-        supervisor = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            _be_first(Command.of(container), group, wiring, told, supervisor)
-        os.close(told)
-        wiring.close_inner()
         try:
-            await_report(report)
-        except CannotRunError:
-            os.waitpid(pid, 0)
-            wiring.close_outer()
             if group:
+                cgroups.remember(self._folder.path, group)
+                group.watch()
+            return self._started(container, group)
+        except OSError as error:
+            raise start_error(str(error)) from error
+        finally:
+            if group and not any(run.group is group for run in self._runs.values()):
                 group.remove()
-            raise
-        self._runs[pid] = _Run(order=container, group=group, guests=[])
-        return wiring.spawned(pid)
+
+    def _started(self, container: ContainerOrder, group: cgroups.Group | None) -> Spawned:
+        with Held() as held:
+            wiring = wire(held, stdin=container.stdin, tty=container.tty, owner=container.uid)
+            report, told = held.pipe()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                supervisor = os.getpid()
+                try:
+                    pid = os.fork()
+                except OSError:
+                    ours.close()
+                    raise
+                if pid == 0:
+                    _be_first(container, group, wiring, told, (theirs, supervisor))
+            held.close(told, *wiring.inner)
+            try:
+                await_report(held.give(report))
+            except CannotRunError:
+                os.waitpid(pid, 0)
+                ours.close()
+                raise
+            self._runs[pid] = _Run(order=container, group=group, door=Door(ours))
+            return wiring.spawned(pid, held)
 
     def inside(
         self, pid: int, container: ContainerOrder, argv: tuple[str, ...], *, stdin: bool, tty: bool
@@ -103,35 +123,34 @@ class HostCage:
         run = self._runs.get(pid)
         if run is None:
             raise start_error(f"container {container.name} is not running")
-        wiring = wire(stdin=stdin, tty=tty, owner=container.uid)
-        report, told = os.pipe()
-        child = os.fork()
-        if child == 0:
+        with Held() as held:
             try:
-                if run.group:
-                    run.group.join()
-                execute(Command.of(container, argv), wiring.streams, told)
-            finally:
-                os._exit(128)
-        os.close(told)
-        wiring.close_inner()
-        try:
-            await_report(report)
-        except CannotRunError:
-            os.waitpid(child, 0)
-            wiring.close_outer()
-            raise
-        with contextlib.suppress(OSError, AttributeError):
-            # By descriptor: when the container ends, the number may be somebody else's.
-            run.guests.append(os.pidfd_open(child))
-        return wiring.spawned(child)
+                wiring = wire(held, stdin=stdin, tty=tty, owner=container.uid)
+                report, told = held.pipe()
+                stand_in = run.door.invite(argv, wiring.streams, told, held)
+            except ConnectionError as error:
+                raise start_error(f"container {container.name} is not running") from error
+            except OSError as error:
+                raise start_error(str(error)) from error
+            held.close(told, *wiring.inner)
+            try:
+                if not _has_news(report):
+                    os.kill(stand_in, signal.SIGKILL)
+                    raise start_error(f"container {container.name} does not take part: stopped?")
+                await_report(held.give(report))
+            except CannotRunError:
+                os.waitpid(stand_in, 0)
+                raise
+            return wiring.spawned(stand_in, held)
 
     def signal(self, pid: int, number: int) -> None:
-        if number == signal.SIGKILL:
-            # Not the subreaper: it exits by itself once it has taken in all the others.
-            processes.kill_descendants_of(pid)
-            number = init.SUPERVISOR_DIED
+        if any(run.door.signal(pid, number) for run in self._runs.values()):
+            return
         with contextlib.suppress(ProcessLookupError):
+            if number == signal.SIGKILL and pid in self._runs:
+                # Who gathers the others must be the last to go. It may have been stopped.
+                os.kill(pid, init.SUPERVISOR_DIED)
+                number = signal.SIGCONT
             os.kill(pid, number)
 
     def forward(self, redirects: tuple[Redirect, ...]) -> None:  # noqa: ARG002
@@ -142,53 +161,65 @@ class HostCage:
         run = self._runs.pop(pid, None)
         if run is None:
             return False
-        _dismiss(run)
+        run.door.close()
+        self._clear_strays(run.door.stand_ins())
         if run.group is None:
             return False
         answer = run.group.was_out_of_memory()
         run.group.remove()
         return answer
 
+    def _clear_strays(self, stand_ins: set[int]) -> None:
+        """What has come to the supervisor because somebody killed the container's first process."""
+        known = stand_ins.union(self._runs, *(run.door.stand_ins() for run in self._runs.values()))
+        if strays := set(processes.children_of(os.getpid())) - known:
+            processes.kill_descendants_of(os.getpid(), but=known)
+        for stray in strays:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(stray, os.WNOHANG)
+
     def used_memory_bytes(self, pid: int) -> int:
         run = self._runs.get(pid)
         if run is None or (run.group and run.group.limits_memory):
             return 0
-        everyone = (pid, *processes.descendants_of(pid))
-        return processes.memory_bytes(everyone, run.order.memory_limit_bytes)
+        return processes.memory_bytes(processes.family_of(pid), run.order.memory_limit_bytes)
 
     def close(self) -> None:
         for run in self._runs.values():
-            _dismiss(run)
+            run.door.close()
+        processes.kill_descendants_of(os.getpid())
         cgroups.clear(self._folder.path)
 
 
-def _dismiss(run: _Run) -> None:
-    """Ends what was started beside the container's command."""
-    for guest in run.guests:
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(guest, signal.SIGKILL)
-        os.close(guest)
-    run.guests.clear()
+def _has_news(report: int) -> bool:
+    """Within a moment: the first process is the user's, who may have stopped it."""
+    poll = select.poll()
+    poll.register(report, select.POLLIN)
+    return bool(poll.poll(_NEWS_SECONDS * 1000))
 
 
 def _be_first(
-    command: Command, group: cgroups.Group | None, wiring: Wiring, told: int, supervisor: int
+    container: ContainerOrder,
+    group: cgroups.Group | None,
+    wiring: Wiring,
+    told: int,
+    around: tuple[socket.socket, int],
 ) -> NoReturn:
     """The forked process: takes in every orphan of the container. It never gets out of here."""
     try:
+        door, supervisor = around
         streams = wiring.streams
         event = group.event if group else -1
-        close_all_but(streams.stdin, streams.stdout, streams.stderr, told, event)
+        close_all_but(streams.stdin, streams.stdout, streams.stderr, told, event, door.fileno())
         signals = init.listen()
         if group:
             group.join()
-        with contextlib.suppress(OSError):
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         init.die_with_supervisor(supervisor, init.SUPERVISOR_DIED)
         os.setsid()
         pid = os.fork()
         if pid == 0:
-            execute(command, streams, told)
+            execute(Command.of(container), streams, told)
         wiring.close_inner()
         os.close(told)
         own = os.getpid()
@@ -197,6 +228,7 @@ def _be_first(
             signals=signals,
             sweep=lambda: processes.kill_descendants_of(own),
             out_of_memory=event,
+            visitors=Visitors(door, lambda argv: Command.of(container, argv)),
         )
     except BaseException as error:
         tell(told, error)

@@ -11,13 +11,17 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from jobyard.node.isolation import kernel
+from jobyard.node.isolation.visitors import Visitors
 
 # The kernel sends it when the supervisor dies; nobody else uses it.
 SUPERVISOR_DIED: Final = 62
+# How long after SIGKILL what was killed may take to be gone.
+_LEAVE_SECONDS: Final = 5.0
 _OWN: Final = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 _is_listening = False
 
@@ -49,26 +53,68 @@ def die_with_supervisor(supervisor: int, number: int) -> None:
 
 
 def reign(
-    command: int, *, signals: int, sweep: Callable[[], None], out_of_memory: int = -1
+    command: int,
+    *,
+    signals: int,
+    sweep: Callable[[], None],
+    out_of_memory: int = -1,
+    visitors: Visitors | None = None,
 ) -> NoReturn:
     """Waits for the command, and exits with its status or 128 + the signal that ended it."""
-    watched = [signals] if out_of_memory < 0 else [signals, out_of_memory]
     while True:
-        code = _reap(command)
+        code = _reap(command, visitors)
         if code is not None:
-            sweep()
-            os._exit(code)
-        ready, _, _ = select.select(watched, [], [])
+            _leave(code, signals, sweep, visitors)
+        poll = select.poll()
+        for descriptor in {signals, out_of_memory} - {-1}:
+            poll.register(descriptor, select.POLLIN)
+        if visitors is not None:
+            visitors.watch(poll)
+        ready = {descriptor for descriptor, _ in poll.poll()}
         if out_of_memory in ready:
             # As with `memory.oom.group`: a container that lost one process to its limit is over.
             os.kill(command, signal.SIGKILL)
             sweep()
-            watched = [signals]
+            out_of_memory = -1
+        if visitors is not None:
+            visitors.look(ready)
         if signals in ready:
-            _pass_on(command, os.read(signals, 512), sweep)
+            for number in os.read(signals, 512):
+                if number == SUPERVISOR_DIED:
+                    os.kill(command, signal.SIGKILL)
+                    _leave(137, signals, sweep, visitors)
+                if number != signal.SIGCHLD:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(command, number)
 
 
-def _reap(command: int) -> int | None:
+def _leave(
+    code: int, signals: int, sweep: Callable[[], None], visitors: Visitors | None
+) -> NoReturn:
+    """Kills what is left and takes its dead along: nobody else would reap them."""
+    sweep()
+    until = time.monotonic() + _LEAVE_SECONDS
+    poll = select.poll()
+    poll.register(signals, select.POLLIN)
+    while _has_children(visitors) and (left := until - time.monotonic()) > 0:
+        if poll.poll(left * 1000):
+            os.read(signals, 512)
+    os._exit(code)
+
+
+def _has_children(visitors: Visitors | None) -> bool:
+    try:
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return True
+            if visitors is not None:
+                visitors.ended(pid, status)
+    except ChildProcessError:
+        return False
+
+
+def _reap(command: int, visitors: Visitors | None) -> int | None:
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -77,15 +123,6 @@ def _reap(command: int) -> int | None:
                 break
             if pid == command:
                 code = os.waitstatus_to_exitcode(status)
+            elif visitors is not None:
+                visitors.ended(pid, status)
     return code if code is None or code >= 0 else 128 - code
-
-
-def _pass_on(command: int, numbers: bytes, sweep: Callable[[], None]) -> None:
-    for number in numbers:
-        if number == SUPERVISOR_DIED:
-            os.kill(command, signal.SIGKILL)
-            sweep()
-            os._exit(137)
-        if number != signal.SIGCHLD:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(command, number)

@@ -8,26 +8,53 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _KILL_ROUNDS_MAX: Final = 100
 
 
-def in_namespace_of(pid: int) -> tuple[int, ...]:
-    """Everyone in the PID namespace of a process, itself included."""
+@cache
+def _lists_children() -> bool:
+    """Whether the kernel tells whose children are whose; some are built without."""
+    return os.path.exists(f"/proc/self/task/{os.getpid()}/children")
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Those of all its threads. While some of them end, others may be missing."""
+    if not _lists_children():
+        return tuple(child for child, parent in _parents().items() if parent == pid)
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())
+    return tuple(found)
+
+
+def family_of(pid: int) -> tuple[int, ...]:
+    """Itself, its children and so on; costs what these cost, however many others there are."""
+    if not _lists_children():
+        return (pid, *descendants_of(pid))
+    found = [pid]
+    for one in found:
+        found += children_of(one)
+    return tuple(found)
+
+
+def in_namespace_of(pid: int, *, below: int) -> tuple[int, ...]:
+    """The families of all children of `below` that are in the PID namespace of a process."""
     try:
         namespace = os.readlink(f"/proc/{pid}/ns/pid")
     except OSError:
         return ()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                if os.readlink(f"/proc/{name}/ns/pid") == namespace:
-                    found.append(int(name))
+    found: list[int] = []
+    for child in children_of(below):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{child}/ns/pid") == namespace:
+                found += family_of(child)
     return tuple(found)
 
 
@@ -43,35 +70,34 @@ def _parents() -> dict[int, int]:
     return parents
 
 
-def descendants_of(pid: int) -> tuple[int, ...]:
-    """Children, their children and so on, without itself and without zombies."""
-    if not os.path.isdir("/proc/self"):
-        return ()
-    parents = _parents()
-    found: list[int] = []
-    known = {pid}
-    grows = True
-    while grows:
-        more = [child for child, parent in parents.items() if parent in known - {child}]
-        fresh = [child for child in more if child not in known]
-        found += fresh
-        known.update(fresh)
-        grows = bool(fresh)
-    return tuple(found)
+def descendants_of(pid: int, *, but: Set[int] = frozenset()) -> tuple[int, ...]:
+    """Children, their children and so on, without itself and without zombies.
 
-
-def kill_descendants_of(pid: int) -> None:
-    """Until none is left: one that forks meanwhile is caught in the next round.
-
-    None is reaped: their exit codes belong to whoever waits for them.
+    Those in `but` and what is below them are left out.
     """
+    children: dict[int, list[int]] = {}
+    for child, parent in _parents().items():
+        children.setdefault(parent, []).append(child)
+    found = [pid]
+    for one in found:
+        found += (child for child in children.get(one, ()) if child not in but)
+    return tuple(found[1:])
+
+
+def kill_descendants_of(pid: int, *, but: Set[int] = frozenset()) -> None:
+    """Until all are killed: one that forks meanwhile is caught in the next round.
+
+    None is reaped: exit codes belong to whoever waits for them.
+    """
+    killed: set[int] = set()
     for _ in range(_KILL_ROUNDS_MAX):
-        victims = descendants_of(pid)
+        victims = set(descendants_of(pid, but=but)) - killed
         if not victims:
             return
         for victim in victims:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(victim, signal.SIGKILL)
+        killed |= victims
 
 
 def memory_bytes(pids: Iterable[int], limit_bytes: int) -> int:
@@ -90,14 +116,13 @@ def memory_bytes(pids: Iterable[int], limit_bytes: int) -> int:
 def _resident(pid: int) -> int:
     """Anonymous and shared memory; pages of files can be dropped and don't count."""
     try:
-        _, resident, _, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-        status = Path(f"/proc/{pid}/status").read_text()
-    except (OSError, ValueError):
+        with open(f"/proc/{pid}/status") as file:
+            lines = file.read().splitlines()
+    except OSError:
         return 0
-    for line in status.splitlines():
-        if line.startswith("RssFile:"):
-            return int(resident) * _PAGE_BYTES - int(line.split()[1]) * 1024
-    return int(resident) * _PAGE_BYTES
+    return sum(
+        int(line.split()[1]) * 1024 for line in lines if line.startswith(("RssAnon:", "RssShmem:"))
+    )
 
 
 def _proportional(pid: int) -> int:

@@ -13,6 +13,7 @@ import os
 import re
 import select
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -21,7 +22,7 @@ import msgspec
 from jobyard.node.cage import CannotRunError, Spawned
 from jobyard.node.folders import PodFolder
 from jobyard.node.isolation import cgroups, init, kernel, nftables, processes
-from jobyard.node.isolation.descriptors import close_all_but
+from jobyard.node.isolation.descriptors import Held, close_all_but
 from jobyard.node.isolation.forking import adopt_orphans, fork_apart
 from jobyard.node.isolation.furniture import Furniture, Room
 from jobyard.node.isolation.launching import (
@@ -117,33 +118,28 @@ class SandboxCage:
         group = cgroups.make(
             name, container.memory_limit_bytes, container.cpu_limit_millis, processes_max()
         )
-        if group:
-            cgroups.remember(self._folder.path, group)
-            group.watch()
-        wiring = wire(stdin=container.stdin, tty=container.tty, owner=container.uid)
-        report, told = os.pipe()
-        pid = -1
         try:
+            if group:
+                cgroups.remember(self._folder.path, group)
+                group.watch()
+            return self._started(container, group)
+        except OSError as error:
+            raise start_failed(error) from error
+        finally:
+            if group and not any(run.group is group for run in self._runs.values()):
+                group.remove()
+
+    def _started(self, container: ContainerOrder, group: cgroups.Group | None) -> Spawned:
+        with Held() as held:
+            wiring = wire(held, stdin=container.stdin, tty=container.tty, owner=container.uid)
+            report, told = held.pipe()
             pid = fork_apart(lambda: kernel.unshare(kernel.CLONE_NEWPID))
             if pid == 0:
                 self._be_first(container, group, wiring, told)
-            os.close(told)
-            wiring.close_inner()
-            await_report(report)
-        except (CannotRunError, OSError) as error:
-            self._give_up(pid, group, wiring)
-            if isinstance(error, OSError):
-                raise start_failed(error) from error
-            raise
-        self._runs[pid] = _Run(order=container, group=group)
-        return wiring.spawned(pid)
-
-    def _give_up(self, pid: int, group: cgroups.Group | None, wiring: Wiring) -> None:
-        if pid > 0:
-            os.waitpid(pid, 0)
-        wiring.close_outer()
-        if group:
-            group.remove()
+            held.close(told, *wiring.inner)
+            _await(held.give(report), pid)
+            self._runs[pid] = _Run(order=container, group=group)
+            return wiring.spawned(pid, held)
 
     def _be_first(
         self, container: ContainerOrder, group: cgroups.Group | None, wiring: Wiring, told: int
@@ -197,29 +193,30 @@ class SandboxCage:
     def inside(
         self, pid: int, container: ContainerOrder, argv: tuple[str, ...], *, stdin: bool, tty: bool
     ) -> Spawned:
-        run = self._runs[pid]
-        kinds = ("mnt", "user") if self._user else ("mnt",)
-        wiring = wire(stdin=stdin, tty=tty, owner=container.uid)
-        report, told = os.pipe()
-        child = -1
-        try:
-            namespaces = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in kinds]
-            processes_there = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
-            child = fork_apart(lambda: kernel.setns(processes_there, kernel.CLONE_NEWPID))
+        run = self._runs.get(pid)
+        if run is None:
+            raise start_error(f"container {container.name} is not running")
+        with Held() as held:
+            try:
+                wiring = wire(held, stdin=stdin, tty=tty, owner=container.uid)
+                report, told = held.pipe()
+                there = [held.take(one) for one in self._namespaces_of(pid)]
+                child = fork_apart(lambda: kernel.setns(there[0], kernel.CLONE_NEWPID))
+            except (FileNotFoundError, ProcessLookupError) as error:
+                raise start_error(f"container {container.name} is not running") from error
+            except OSError as error:
+                raise start_failed(error) from error
             if child == 0:
                 command, restraint = Command.of(container, argv), self._restraint(container)
-                _be_inside(namespaces, run.group, command, wiring, told, restraint)
-            os.close(processes_there)
-            for descriptor in (*namespaces, told):
-                os.close(descriptor)
-            wiring.close_inner()
-            await_report(report)
-        except (CannotRunError, OSError) as error:
-            self._give_up(child, None, wiring)
-            if isinstance(error, OSError):
-                raise start_error(f"container {container.name} is not running") from error
-            raise
-        return wiring.spawned(child)
+                _be_inside(there[1:], run.group, command, wiring, told, restraint)
+            held.close(told, *wiring.inner)
+            _await(held.give(report), child)
+            return wiring.spawned(child, held)
+
+    def _namespaces_of(self, pid: int) -> Iterator[int]:
+        """That of processes, and then those that its first process made for itself."""
+        for kind in ("pid", "mnt", "user") if self._user else ("pid", "mnt"):
+            yield os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY)
 
     def signal(self, pid: int, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -252,7 +249,9 @@ class SandboxCage:
         run = self._runs.get(pid)
         if run is None or (run.group and run.group.limits_memory):
             return 0
-        return processes.memory_bytes(processes.in_namespace_of(pid), run.order.memory_limit_bytes)
+        # Those that came in by `inside` are children of this process, not of the first one there.
+        everyone = processes.in_namespace_of(pid, below=os.getpid())
+        return processes.memory_bytes(everyone, run.order.memory_limit_bytes)
 
     def close(self) -> None:
         cgroups.clear(self._folder.path)
@@ -284,6 +283,15 @@ def _be_inside(
     except BaseException as error:
         tell(told, error)
     os._exit(128)
+
+
+def _await(report: int, pid: int) -> None:
+    """Until the command runs; a process that could not become it is waited for."""
+    try:
+        await_report(report)
+    except CannotRunError:
+        os.waitpid(pid, 0)
+        raise
 
 
 def _is_deserted(pipe: int) -> bool:

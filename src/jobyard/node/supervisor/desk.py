@@ -12,6 +12,7 @@ import contextlib
 import os
 import socket
 import struct
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.node.protocol import PROTOCOL
 from jobyard.node.socket_paths import short_path
 from jobyard.node.state import PodState
 from jobyard.node.supervisor.loop import READ, WRITE, Loop
@@ -33,6 +35,7 @@ from jobyard.node.supervisor.words import (
 
 _CREDENTIALS: Final = struct.Struct("3i")
 _WAITING_MAX: Final = 64
+_ACCEPT_AGAIN_SECONDS: Final = 0.2
 
 
 class Client:
@@ -75,7 +78,13 @@ class Client:
             except msgspec.DecodeError:
                 self.close()
                 return
-            self._desk.take(self, command)
+            try:
+                self._desk.take(self, command)
+            except Exception as error:
+                # A fault of ours, or a value nobody thought of: no reason to end the pod.
+                traceback.print_exc()
+                problem = f"{type(error).__name__}: {error}"
+                self.answer(Answer(number=command.number, problem=problem))
 
     def write(self) -> None:
         """Sends as much as the other side takes."""
@@ -140,12 +149,15 @@ class Desk:
 
     def open(self, state: PodState) -> None:
         """From now on there is something to tell, so clients are let in."""
-        self._line = encode_line(StateTold(state=state))
+        self._line = encode_line(StateTold(state=state, protocol=PROTOCOL))
         self._socket.listen(_WAITING_MAX)
+        self._listen()
+
+    def _listen(self) -> None:
         self.loop.watch(self._socket.fileno(), READ, self._accept)
 
     def tell(self, state: PodState) -> None:
-        self._line = encode_line(StateTold(state=state))
+        self._line = encode_line(StateTold(state=state, protocol=PROTOCOL))
         for client in list(self.clients):
             client.tell(self._line)
 
@@ -166,8 +178,12 @@ class Desk:
     def _accept(self) -> None:
         try:
             connection, _ = self._socket.accept()
+        except BlockingIOError:
+            return
         except OSError:
-            # Gone again, or no descriptors left: a client that finds nobody asks again.
+            # No descriptors left, most likely: to try again at once would be to try for ever.
+            self.loop.forget(self._socket.fileno())
+            self.loop.after(_ACCEPT_AGAIN_SECONDS, self._listen)
             return
         connection.setblocking(False)
         if not _is_own(connection):

@@ -44,6 +44,9 @@ class Dial:
             number = self._socket.connect_ex((address, self._port))
         except OSError as error:
             number = error.errno or errno.EIO
+        except OverflowError:
+            # No port has such a number.
+            number = errno.EINVAL
         if number in (0, errno.EINPROGRESS) and self._socket is not None:
             self._loop.watch(self._socket.fileno(), WRITE, self._ready)
         else:

@@ -16,7 +16,7 @@ from jobyard.node.cage import Cage, CannotRunError
 from jobyard.node.order import ContainerOrder, PodOrder
 from jobyard.node.supervisor.desk import Client
 from jobyard.node.supervisor.dialing import Dial
-from jobyard.node.supervisor.loop import Loop
+from jobyard.node.supervisor.loop import READ, Loop
 from jobyard.node.supervisor.words import Answer, ConnectTo, SignalInside, StartInside
 
 _CONNECT_SECONDS: Final = 10.0
@@ -36,16 +36,22 @@ class Guests:
         self, client: Client, command: StartInside, container: ContainerOrder, pid: int
     ) -> None:
         """Beside the command that has this pid."""
+        ends: tuple[int, ...] = ()
         try:
+            ends = os.pipe2(os.O_CLOEXEC)
             spawned = self._cage.inside(
                 pid, container, command.argv, stdin=command.stdin, tty=command.tty
             )
         except (CannotRunError, OSError) as error:
+            for descriptor in ends:
+                os.close(descriptor)
             client.answer(Answer(number=command.number, problem=str(error)))
             return
-        status, report = os.pipe2(os.O_CLOEXEC)
+        status, report = ends
         self._containers[spawned.pid] = container.name
         self._loop.child(spawned.pid, lambda code: self._ended(spawned.pid, report, code))
+        # Nobody reads how it ends: who asked for it has gone, and it goes too.
+        self._loop.watch(report, READ, lambda: self._deserted(spawned.pid, report))
         given = {
             "stdin": spawned.stdin,
             "stdout": spawned.stdout,
@@ -82,8 +88,14 @@ class Guests:
                 with contextlib.suppress(ProcessLookupError):
                     self._cage.signal(pid, signal.SIGKILL)
 
+    def _deserted(self, pid: int, report: int) -> None:
+        self._loop.forget(report)
+        with contextlib.suppress(ProcessLookupError):
+            self._cage.signal(pid, signal.SIGKILL)
+
     def _ended(self, pid: int, report: int, status: int) -> None:
         del self._containers[pid]
+        self._loop.forget(report)
         code = os.waitstatus_to_exitcode(status)
         with contextlib.suppress(OSError):
             os.write(report, b"%d" % (code if code >= 0 else 128 - code))

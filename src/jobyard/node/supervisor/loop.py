@@ -1,18 +1,22 @@
 """The one place where a supervisor waits: descriptors, timers and children, in one selector.
 
 It decides nothing. Callbacks run one at a time and must not wait. A timer that was cancelled,
-and a descriptor that was let go, call nobody any more, even if they were due already.
+and a descriptor that was let go, call nobody any more, even if they were due already. What a
+callback raises is written down and ends nothing else: a pod is worth more than one request.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import os
 import selectors
 import signal
 import time
+import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 READ: Final = selectors.EVENT_READ
@@ -22,6 +26,7 @@ WRITE: Final = selectors.EVENT_WRITE
 _NOT_FOR_US: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # Longer is more than the system takes; to wake for nothing now and then costs nothing.
 _WAIT_SECONDS_MAX: Final = 3600.0
+_REST_SECONDS: Final = 1.0
 # So many are kept before those that were cancelled are looked for.
 _TIMERS_MIN: Final = 64
 
@@ -112,11 +117,25 @@ class Loop:
         ready = self._selector.select(timeout)
         watched = self._selector.get_map()
         for key, _ in ready:
-            if watched.get(key.fd) is key:
-                key.data()
+            if watched.get(key.fd) is key and not _is_done(key.data):
+                self._rest(key)
         now = self.now()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2].fire()
+            _is_done(heapq.heappop(self._timers)[2].fire)
+
+    def _rest(self, key: selectors.SelectorKey) -> None:
+        """What failed may fail again at once: the descriptor is left alone for a moment."""
+        if self._selector.get_map().get(key.fd) is not key:
+            return
+        self.forget(key.fd)
+
+        def resume() -> None:
+            # It may be closed, or somebody else's, by now.
+            if key.fd not in self._selector.get_map():
+                with contextlib.suppress(OSError):
+                    self.watch(key.fd, key.events, key.data)
+
+        self.after(_REST_SECONDS, resume)
 
     def let_go(self) -> None:
         """In a forked process: closes the descriptors there, and does nothing to this one's."""
@@ -140,11 +159,20 @@ class Loop:
                 # Somebody else took it, who should not have: nobody will ever know the code.
                 ended, status = pid, signal.SIGKILL
             if ended:
-                self._children.pop(pid)(status)
+                _is_done(partial(self._children.pop(pid), status))
         call = self._childless
         if call is not None and not self._children:
             self._childless = None
             call()
+
+
+def _is_done(call: Callable[[], None]) -> bool:
+    try:
+        call()
+    except Exception:
+        traceback.print_exc()
+        return False
+    return True
 
 
 def _noted(_number: int, _frame: Any) -> None:

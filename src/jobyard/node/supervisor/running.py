@@ -22,9 +22,10 @@ from jobyard.node.supervisor.last_words import last_words, with_message_file
 from jobyard.node.supervisor.loop import Loop, Timer
 from jobyard.node.supervisor.outputs import Output
 
-_MEMORY_SECONDS: Final = 0.2
-# When more than half of the limit is used.
-_NEAR_MEMORY_SECONDS: Final = 0.1
+# The next look at the memory is when the limit could be reached at this rate, within bounds.
+_MEMORY_BYTES_PER_SECOND: Final = 1 << 30
+_MEMORY_SECONDS_MIN: Final = 0.1
+_MEMORY_SECONDS_MAX: Final = 2.0
 # How long after the end a disk may take to have room for the rest of the log.
 _STUCK_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
@@ -82,7 +83,7 @@ class Run:
         ]
         around.loop.child(spawned.pid, self._exited)
         if container.memory_limit_bytes:
-            self._watching = around.loop.after(_NEAR_MEMORY_SECONDS, self._watch_memory)
+            self._watching = around.loop.after(_MEMORY_SECONDS_MIN, self._watch_memory)
 
     @property
     def is_alive(self) -> bool:
@@ -108,7 +109,8 @@ class Run:
             self._is_over_memory = True
             self.signal(signal.SIGKILL)
         elif used > 0:
-            seconds = _NEAR_MEMORY_SECONDS if 2 * used > limit else _MEMORY_SECONDS
+            soonest = (limit - used) / _MEMORY_BYTES_PER_SECOND
+            seconds = min(max(soonest, _MEMORY_SECONDS_MIN), _MEMORY_SECONDS_MAX)
             self._watching = self._around.loop.after(seconds, self._watch_memory)
 
     def _exited(self, status: int) -> None:

@@ -2,12 +2,13 @@
 
 The supervisor says how the pod stands when somebody connects and at every change. Commands
 carry a number of the client's own, and the answer repeats it. Descriptors that belong to an
-answer travel with it (SCM_RIGHTS); `streams` names them, in their order. Only values are here.
+answer travel with it (SCM_RIGHTS); `streams` names them, in their order. `since` is the protocol
+that a command came with. Only values are here.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -20,6 +21,8 @@ LINE_BYTES_MAX: Final = 4 * 2**20
 class StopPod(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
     """End the pod; answered when it was understood, not when it is done."""
 
+    since: ClassVar[int] = 0
+
     number: int
     grace_seconds: float
     # Because the machine or the engine goes: that says nothing about the pod.
@@ -28,6 +31,8 @@ class StopPod(msgspec.Struct, frozen=True, kw_only=True, tag="stop"):
 
 class StartInside(msgspec.Struct, frozen=True, kw_only=True, tag="inside"):
     """One more process in a running container; answered with its streams and `status`."""
+
+    since: ClassVar[int] = 0
 
     number: int
     container: str
@@ -38,6 +43,8 @@ class StartInside(msgspec.Struct, frozen=True, kw_only=True, tag="inside"):
 
 class SignalInside(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):
     """To a process that was started inside; one that ended already is no problem."""
+
+    since: ClassVar[int] = 0
 
     number: int
     pid: int
@@ -50,6 +57,8 @@ class AttachTo(msgspec.Struct, frozen=True, kw_only=True, tag="attach"):
     Its output is in its log.
     """
 
+    since: ClassVar[int] = 0
+
     number: int
     container: str
 
@@ -57,12 +66,16 @@ class AttachTo(msgspec.Struct, frozen=True, kw_only=True, tag="attach"):
 class ConnectTo(msgspec.Struct, frozen=True, kw_only=True, tag="connect"):
     """A connection to a TCP port of the pod, its loopback first; answered with `socket`."""
 
+    since: ClassVar[int] = 0
+
     number: int
     port: int
 
 
 class ForwardPorts(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
     """What comes to these ports of the pod arrives at others; in place of what was so before."""
+
+    since: ClassVar[int] = 0
 
     number: int
     redirects: tuple[Redirect, ...]
@@ -72,9 +85,10 @@ Command = StopPod | StartInside | SignalInside | AttachTo | ConnectTo | ForwardP
 
 
 class StateTold(msgspec.Struct, frozen=True, kw_only=True, tag="state"):
-    """How the pod stands; it is stored already."""
+    """How the pod stands; it is stored already. `protocol` is the supervisor's."""
 
     state: PodState
+    protocol: int = 0
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, tag="answer"):
