@@ -2,6 +2,7 @@
 
 Follows the pods by watch and each log by a stream of its own; a container that runs again has a
 new log. Lines are whole: what has no end yet is held back until it has, or until the log ends.
+Who has a place for it, such as a live table, is told what is held.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 
 from jobyard.cli.live.pods import JobPod, LogKey, PodList, selector_of
+from jobyard.cli.live.widths import last_state
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError, RefusedError
 from jobyard.client.request import PODS, Request, listing
@@ -40,6 +42,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 Show = Callable[[Line], None]
+# What is held back of a log; nothing when its line has ended.
+Hold = Callable[[bytes], None]
 SeePod = Callable[[JobPod], None]
 
 
@@ -66,13 +70,21 @@ class LogFollower:
     """Follows one job's pods and their logs; `run` in a task, `drained` when the job has ended."""
 
     def __init__(
-        self, sender: Sender, wanted: Wanted, show: Show, see: SeePod, notice: Notice
+        self,
+        sender: Sender,
+        wanted: Wanted,
+        show: Show,
+        see: SeePod,
+        notice: Notice,
+        hold: Show | None = None,
     ) -> None:
         self._sender = sender
         self._wanted = wanted
         self._show = show
         self._see = see
         self._notice = notice
+        # What has no end yet, each time it changes; without a text once it has.
+        self._hold = hold
         self._listed = asyncio.Event()
         self._pods: dict[str, JobPod] = {}
         self._streams: dict[LogKey, asyncio.Task[None]] = {}
@@ -171,8 +183,13 @@ class LogFollower:
         is_only = len(pod.spec.containers) == 1 and key.container == pod.spec.containers[0].name
         container = "" if is_only else key.container
         request = log_request(pod, key, self._wanted, follow=True)
+
+        def hold(text: bytes) -> None:
+            if self._hold is not None:
+                self._hold(Line(pod.replica, container, text, pod.attempt))
+
         try:
-            async with aclosing(split_lines(self._sender.chunks(request))) as lines:
+            async with aclosing(split_lines(self._sender.chunks(request), hold)) as lines:
                 async for text in lines:
                     self._show(Line(pod.replica, container, text, pod.attempt))
         except RefusedError:
@@ -219,16 +236,25 @@ def _log_request(wanted: Wanted, pod: str, options: dict[str, str]) -> Request:
     )
 
 
-async def split_lines(chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def split_lines(
+    chunks: AsyncGenerator[bytes, None], hold: Hold = lambda _text: None
+) -> AsyncGenerator[bytes, None]:
     """Whole lines without their ends; the last one also if nothing ended it."""
     held = b""
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            *whole, held = (held + chunk).split(b"\n")
-            for line in whole:
-                yield line
-            while len(held) > LINE_BYTES_MAX:
-                yield held[:LINE_BYTES_MAX]
-                held = held[LINE_BYTES_MAX:]
-    if held:
-        yield held
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                *whole, held = (held + chunk).split(b"\n")
+                for line in whole:
+                    yield line
+                if len(held) > LINE_BYTES_MAX:
+                    # A progress bar writes over its line for hours: only its last state counts.
+                    held = held[len(held.rstrip(b"\r")) - len(last_state(held)) :]
+                while len(held) > LINE_BYTES_MAX:
+                    yield held[:LINE_BYTES_MAX]
+                    held = held[LINE_BYTES_MAX:]
+                hold(held)
+        if held:
+            yield held
+    finally:
+        hold(b"")

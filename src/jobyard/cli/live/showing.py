@@ -22,6 +22,8 @@ from jobyard.cli.saying import say
 
 # A longer name isn't waited for by the others' columns.
 PREFIX_COLUMNS_MAX: Final = 32
+# Of a line that has no end yet so much is looked at: more than a terminal is wide.
+_UNFINISHED_BYTES_MAX: Final = 2000
 
 
 class Show:
@@ -37,6 +39,8 @@ class Show:
         self._width = 0
         self._names_jobs = False
         self._said: set[str] = set()
+        # What has no end yet, by job, replica and container.
+        self._unfinished: dict[tuple[str, str, str], bytes] = {}
 
     def expect(self, jobs: Iterable[str]) -> None:
         """The jobs there are going to be, as KIND/NAME."""
@@ -90,6 +94,19 @@ class Show:
             # As `kubectl logs` does: what a program gets is for it to judge.
             self._screen.pass_on(front, last_state(line.text))
 
+    def holds_of(self, job: str) -> Callable[[Line], None]:
+        """What takes note of lines that have no end yet: a bar is to be seen while it grows."""
+
+        def hold(line: Line) -> None:
+            key = (job, line.replica, line.container)
+            is_new = line.text != self._unfinished.pop(key, b"")
+            if line.text:
+                self._unfinished[key] = line.text
+            if is_new and not self._is_quiet:
+                self._screen.show(self._table)
+
+        return hold
+
     def _prefix(self, job: str, replica: str, container: str) -> str:
         parts = [job.partition("/")[2]] if self._names_jobs else []
         return "/".join([*parts, replica, *([container] if container else [])])
@@ -121,12 +138,27 @@ class Show:
         self._screen.show(self._table)
 
     def _table(self, columns: int, lines: int) -> Sequence[str]:  # noqa: ARG002
+        lines_max = max(lines // 2, 1)
+        if not self._views:
+            return self._unfinished_lines()[:lines_max]
         jobs = [self._timed(view) for view in self._views.values()]
-        return live_lines(jobs, self._palette, max(lines // 2, 1))
+        return live_lines(jobs, self._palette, lines_max)
+
+    def _unfinished_lines(self) -> list[str]:
+        """As they will be when they have ended."""
+        return [
+            f"{self._palette.prefix(self._prefix(*key), self._width)} {_shortly(text)}"
+            for key, text in sorted(self._unfinished.items())
+        ]
 
     def _timed(self, view: JobView) -> Timed:
         now = self._ended.get(view.uid, time.monotonic())
-        return Timed(view, now - self._began)
+        speaking = {
+            replica: _shortly(text)
+            for (job, replica, _), text in self._unfinished.items()
+            if job == str(view)
+        }
+        return Timed(view, now - self._began, speaking)
 
     def close(self) -> None:
         """Takes the live table away."""
@@ -138,3 +170,7 @@ class Show:
         for view in views:
             lines += ["", *last_lines(self._timed(view), self._palette, self._screen.columns)]
         return lines
+
+
+def _shortly(text: bytes) -> str:
+    return printable(last_state(text)[:_UNFINISHED_BYTES_MAX])
