@@ -60,7 +60,9 @@ def last_lines(job: Timed, palette: Palette, columns: int | None) -> list[str]:
     if view.message and not view.has_succeeded:
         lines += [in_a_row(view.message), *([in_a_row(view.cause)] if view.cause else [])]
     rows = table(HEAD, [cells(row, palette, REMARK_COLUMNS) for row in view.replicas])
-    return lines + [row if columns is None else cut(row, columns) for row in rows]
+    shown = [row if columns is None else cut(row, columns) for row in rows]
+    # Below a long table again: its beginning has left the terminal.
+    return [*lines, *shown, *(lines if len(view.replicas) > ROWS_MAX else [])]
 
 
 def stopped(view: JobView) -> JobView:

@@ -21,7 +21,7 @@ from jobyard.cli.live.widths import last_state, printable
 from jobyard.cli.saying import say
 
 # A longer name isn't waited for by the others' columns.
-PREFIX_COLUMNS_MAX: Final = 32
+PREFIX_COLUMNS_MAX: Final = 40
 # Of a line that has no end yet so much is looked at: more than a terminal is wide.
 _UNFINISHED_BYTES_MAX: Final = 2000
 
@@ -39,6 +39,7 @@ class Show:
         self._width = 0
         self._names_jobs = False
         self._said: set[str] = set()
+        self._heard: set[str] = set()
         # What has no end yet, by job, replica and container.
         self._unfinished: dict[tuple[str, str, str], bytes] = {}
 
@@ -46,6 +47,13 @@ class Show:
         """The jobs there are going to be, as KIND/NAME."""
         self._names_jobs = len(list(jobs)) > 1
         self._began = time.monotonic()
+
+    def heard(self, texts: Iterable[str]) -> None:
+        """What the user has been told already, by its words."""
+        self._heard |= set(texts)
+
+    def has_heard(self, text: str) -> bool:
+        return text in self._heard
 
     def note(self, text: str) -> None:
         """One line of our own, to be told from those of the user's programs."""
