@@ -45,7 +45,7 @@ spec:
           env: [{{name: NOTE, value: {odd}}}]
 """
 # The colours that Jobyard itself has, outside of logs.
-OURS = {f"\x1b[{n}m" for n in (0, 1, 2, 31, 32, 33, 35, 36, 34, 92, 93, 94, 95, 96)}
+OURS = {f"\x1b[{n}m" for n in ("31;1", 0, 1, 2, 31, 32, 33, 35, 36, 34, 92, 93, 94, 95, 96)}
 
 
 @pytest.fixture(scope="module")

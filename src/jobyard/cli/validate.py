@@ -105,7 +105,7 @@ def finding_line(result: Checked, finding: Finding) -> str:
         quoted = _QUOTED.search(finding.text) if is_assigned else None
         # A shell takes the quotes for its own.
         hint = f", as in --set '{dotted(finding.path)}={quoted[1]}'" if quoted else ""
-        return in_a_row(f"{where} {_PALETTE.failure(f'{path}:')} {finding.text}{hint}")
+        return in_a_row(f"{where} {_PALETTE.fault(f'{path}:')} {finding.text}{hint}")
     return in_a_row(f"{where} {_PALETTE.warning('warning:')} {path}: {finding.text}")
 
 
