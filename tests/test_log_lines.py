@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jobyard.cli.live.log_lines import Line, LogFollower, Wanted
+from jobyard.cli.live.log_lines import LINE_BYTES_MAX, Line, LogFollower, Wanted, split_lines
 from jobyard.client.errors import ClientError
 from jobyard.client.request import Answer, Request
 
@@ -180,3 +180,28 @@ def test_pods_of_an_earlier_job_of_the_same_name_are_not_read() -> None:
         return await ended_job(Server(earlier), lambda: None)
 
     assert asyncio.run(talk()) == []
+
+
+async def split(*chunks: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The lines, and what was held back after each chunk."""
+
+    async def come() -> AsyncGenerator[bytes, None]:
+        for chunk in chunks:
+            yield chunk
+
+    held: list[bytes] = []
+    return [line async for line in split_lines(come(), held.append)], held
+
+
+def test_what_has_no_end_yet_is_told_until_it_has() -> None:
+    lines, held = asyncio.run(split(b"one\nload", b"ing", b" done\n", b"x"))
+    assert lines == [b"one", b"loading done", b"x"]
+    assert held == [b"load", b"loading", b"", b"x", b""]
+
+
+def test_a_bar_that_goes_on_for_hours_is_one_line() -> None:
+    states = [b"\r%d%%|%s" % (n, b"#" * 90) for n in range(3 * LINE_BYTES_MAX // 90)]
+    lines, held = asyncio.run(split(*states, b"\rdone\n", b"y" * (LINE_BYTES_MAX + 1)))
+    assert [line.rpartition(b"\r")[2] for line in lines[:1]] == [b"done"]
+    assert lines[1:] == [b"y" * LINE_BYTES_MAX, b"y"], "what isn't written over comes in pieces"
+    assert max(map(len, held)) <= LINE_BYTES_MAX

@@ -6,8 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
+from rig.engine import JOBS, Room
 from rig.person import Person, person
 from rig.terminal import Terminal
 
@@ -131,6 +133,44 @@ def test_a_low_terminal_counts_replicas(somebody: Person) -> None:
         )
         somebody.write("go", "")
         assert terminal.wait() == 0, terminal.text
+
+
+BAR = f"printf 'loading\\r10%%|#'; {WAIT}; printf '\\r50%%|#####\\r100%%|##########\\n'"
+
+
+def test_a_progress_bar_is_seen_while_it_grows(somebody: Person) -> None:
+    with closing(Terminal(80, 24)) as terminal:
+        terminal.start(somebody, "run", job(somebody, BAR), NO_COLOR="1")
+        for rank in (0, 1):
+            row = f"  worker-{rank}   Running   10%|#"
+            terminal.until(lambda row=row: any(row in frame for frame in terminal.frames))  # type: ignore[misc]
+        somebody.write("go", "")
+        assert terminal.wait() == 0, terminal.text
+    lines = [line for line in terminal.text if line.startswith("worker-0 | ")]
+    assert lines == ["worker-0 | 100%|##########"]
+    assert not any("10%|#" in line for line in terminal.text if " | " not in line)
+
+
+def test_a_progress_bar_is_seen_in_logs_that_are_followed(room: Room) -> None:
+    who = room.engine.who
+    options = ("-n", room.name, "--kubeconfig", str(room.engine.kubeconfig))
+    done = who.run("apply", "-f", job(who, BAR.replace("{go}", f"{{go}}-{room.name}")), *options)
+    assert done.returncode == 0, done.stderr
+    room.until("genericjobs", "job", is_running, JOBS)
+    with closing(Terminal(80, 24)) as terminal:
+        terminal.start(who, "logs", "-f", "job", *options, NO_COLOR="1")
+        wanted = ["worker-0 | 10%|#", "worker-1 | 10%|#"]
+        terminal.until(lambda: any(set(wanted) <= set(frame) for frame in terminal.frames))
+        who.write(f"go-{room.name}", "")
+        assert terminal.wait() == 0, terminal.text
+    assert sorted(filter(None, terminal.text)) == [
+        "worker-0 | 100%|##########",
+        "worker-1 | 100%|##########",
+    ]
+
+
+def is_running(job: dict[str, Any]) -> bool:
+    return bool((job.get("status") or {}).get("phase") == "Running")
 
 
 RANKS = """

@@ -6,17 +6,25 @@ nobody knows is left out, and whoever wrote it has to hear of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
+from jobyard.api.kinds import kind_of
 from jobyard.cli.saying import say
 from jobyard.cli.sources import expect_names
+from jobyard.controller.world import JOB_KINDS
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
+from jobyard.plan.advice import advice
+from jobyard.plan.lowering import described
+from jobyard.schema.finding import dotted, enumerated
+from jobyard.schema.wording import suggestion
 
 BAD_INPUT: Final = 2
+# Of kinds that aren't ours so many are named.
+_NAMED_MAX: Final = 5
 
 
 def accepted(documents: Iterable[Document]) -> list[Checked]:
@@ -34,6 +42,31 @@ def accepted(documents: Iterable[Document]) -> list[Checked]:
     if any(result.has_errors for result in results):
         raise click.exceptions.Exit(BAD_INPUT)
     return results
+
+
+def no_job(results: Sequence[Checked]) -> str:
+    """That there is nothing to run, and what there is instead."""
+    found = list(
+        dict.fromkeys(
+            f"{each.value.get('kind')} ({each.value.get('apiVersion')})" for each in results
+        )
+    )
+    named = enumerated(found[:_NAMED_MAX], "and") + (" …" if len(found) > _NAMED_MAX else "")
+    kinds = [kind.name for kind in JOB_KINDS]
+    close = next(filter(None, (suggestion(str(r.value.get("kind")), kinds) for r in results)), "")
+    return (
+        f"there is no job of Jobyard in these files, but {named}{close};"
+        " `jobyard explain` lists the kinds it runs, and `jobyard apply` takes others"
+    )
+
+
+def told_by_controllers(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Events in which a controller says once more what has been said of the files."""
+    for obj in objects:
+        kind = kind_of(str(obj.get("apiVersion")), str(obj.get("kind")))
+        description = described(kind, obj) if kind is not None else None
+        for finding in advice(description) if description is not None else ():
+            yield f"{dotted(finding.path)}: {finding.text}"
 
 
 def as_written(result: Checked) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -14,15 +14,21 @@ from jobyard.cli.deeds import Deed, deed_output, tell
 from jobyard.cli.durations import Duration
 from jobyard.cli.file_names import FileName
 from jobyard.cli.live.one_object import Reference, until_gone
+from jobyard.cli.live.pods import selector_of
 from jobyard.cli.live.troubles import on_stderr
+from jobyard.cli.saying import say
 from jobyard.cli.selecting import are_names, chosen
 from jobyard.cli.sources import Unreadable, expect_names, read_sources
 from jobyard.cli.target import Target, target_options
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
-from jobyard.client.request import Propagation, Resource, delete
+from jobyard.client.request import PODS, Propagation, Resource, delete, listing
 from jobyard.client.sender import Sender
 from jobyard.manifest.reading import Document
+
+# Who waits longer than this is told for what.
+PATIENCE_SECONDS: Final = 2.0
+_NAMED_MAX: Final = 4
 
 
 @click.command("delete")
@@ -146,12 +152,54 @@ class _Deleted(msgspec.Struct, frozen=True):
         return self.metadata.uid or self.details.uid
 
 
+async def _waited_for(sender: Sender, one: Reference) -> str:
+    """What keeps an object that has been deleted, as far as can be told."""
+    if one.resource == PODS:
+        request = listing(PODS, one.namespace, field_selector=f"metadata.name={one.name}")
+    else:
+        selector = selector_of(one.resource.kind, one.name)
+        request = listing(PODS, one.namespace, label_selector=selector)
+    answer = await sender.send(request)
+    pods = decoded_json(answer.body, type=_Going).items if answer.is_ok else ()
+    going = [pod.metadata for pod in pods if pod.metadata.deletion_grace_period_seconds is not None]
+    if not going:
+        return f"{one}: waiting until it is gone"
+    seconds = max(pod.deletion_grace_period_seconds or 0 for pod in going)
+    names = ", ".join(pod.name for pod in going[:_NAMED_MAX])
+    more = f" and {len(going) - _NAMED_MAX} more" if len(going) > _NAMED_MAX else ""
+    return (
+        f"{one}: waiting for {names}{more}: told to end, with {seconds} s to do so"
+        " (--grace-period gives less)"
+    )
+
+
+class _GoingMeta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    deletion_grace_period_seconds: int | None = None
+
+
+class _GoingPod(msgspec.Struct, frozen=True):
+    metadata: _GoingMeta
+
+
+class _Going(msgspec.Struct, frozen=True):
+    """Pods, and how long those have that were told to end."""
+
+    items: tuple[_GoingPod, ...] = ()
+
+
 async def _gone(sender: Sender, objects: list[Reference], seconds: float) -> None:
     troubles = on_stderr()
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
-            for each in objects:
-                group.create_task(until_gone(sender, each, troubles))
+            tasks = {
+                group.create_task(until_gone(sender, each, troubles)): each for each in objects
+            }
+            if not tasks:
+                return
+            _, waiting = await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+            for task in waiting:
+                say(await _waited_for(sender, tasks[task]), err=True)
     except TimeoutError:
         raise click.ClickException(
             f"still there after {seconds:g} s; it goes on in the background (finalizers, or a pod"

@@ -65,9 +65,16 @@ def command(
     """
     if follow and attempt is not None:
         raise click.UsageError("--attempt is about a log that has been written; not with --follow")
-    show = _show(output, has_timestamps=which["timestamps"])
+    show = _show(output, has_timestamps=which["timestamps"], follow=follow)
 
     async def talk(sender: Sender, namespace: str) -> None:
+        try:
+            await show_logs(sender, namespace)
+        finally:
+            # What is told next begins where unfinished lines stood.
+            show.close()
+
+    async def show_logs(sender: Sender, namespace: str) -> None:
         known = await found(sender, namespace, job)
         wanted = Wanted(
             kind=known.kind.name,
@@ -176,7 +183,14 @@ async def _follow(
     """Shows what is written until the job ends; how that is, and the pods it had."""
     troubles = Troubles(show.trouble)
     title = str(known)
-    follower = LogFollower(sender, wanted, show.lines_of(title), show.pods_of(title), troubles)
+    follower = LogFollower(
+        sender,
+        wanted,
+        show.lines_of(title),
+        show.pods_of(title),
+        troubles,
+        show.holds_of(title),
+    )
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(follower.run())
         last = await until_job(sender, known.reference, lambda view: view.is_over, troubles)
@@ -254,9 +268,11 @@ async def _read_one(
             show.lines_of(wanted.name)(Line(pod.replica, container, text, attempt))
 
 
-def _show(output: str, *, has_timestamps: bool) -> Show:
-    is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    screen = Screen(sys.stdout, is_live=False, clock=time.monotonic)
-    if output == "json":
+def _show(output: str, *, has_timestamps: bool, follow: bool) -> Show:
+    is_json = output == "json"
+    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    is_live = follow and is_terminal and not is_json
+    screen = Screen(sys.stdout, is_live=is_live, clock=time.monotonic)
+    if is_json:
         return JsonShow(screen, has_timestamps=has_timestamps)
-    return Show(screen, Palette(is_coloured=is_coloured), is_quiet=False)
+    return Show(screen, Palette(), is_quiet=False)

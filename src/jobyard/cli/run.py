@@ -14,7 +14,7 @@ from typing import Any
 import click
 import msgspec
 
-from jobyard.cli.accepting import accepted
+from jobyard.cli.accepting import accepted, no_job, told_by_controllers
 from jobyard.cli.durations import Duration
 from jobyard.cli.file_names import FileName
 from jobyard.cli.left_runs import tell_of_left_runs
@@ -30,7 +30,7 @@ from jobyard.cli.live.style import Palette
 from jobyard.cli.live.submission import SubmissionError, is_job, submit, title_of
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
 from jobyard.cli.saying import say, say_json
-from jobyard.cli.setting import assignment, with_assignments
+from jobyard.cli.setting import assigned, assignment
 from jobyard.cli.sources import read_sources
 from jobyard.cli.target import DEFAULT_NAMESPACE, Target, target_options
 from jobyard.client.discovery import UnknownKindError
@@ -189,7 +189,7 @@ def _objects(documents: Sequence[Document], flags: Flags) -> list[dict[str, Any]
     results = accepted(_assigned(document, flags) for document in documents)
     objects = [result.value for result in results]
     if not any(is_job(obj) for obj in objects):
-        raise click.ClickException("there is no job in these files; `jobyard apply` takes others")
+        raise click.ClickException(no_job(results))
     return objects
 
 
@@ -197,8 +197,7 @@ def _assigned(document: Document, flags: Flags) -> Document:
     value = document.value
     if not flags.assignments or not isinstance(value, dict) or not is_job(value):
         return document
-    changed = with_assignments(value, flags.assignments)
-    return msgspec.structs.replace(document, value=changed)
+    return assigned(document, flags.assignments)
 
 
 async def _run(
@@ -218,6 +217,7 @@ async def _run(
         cluster = flags.target.cluster()
         async with Transport(cluster) as transport:
             show.expect(title_of(obj) for obj in objects if is_job(obj))
+            show.heard(told_by_controllers(objects))
             where = flags.target.namespace_of(cluster)
             submitted = await submit(transport, objects, where, makes_namespaces=False)
             if flags.detach:
@@ -243,6 +243,7 @@ async def _run_here(
     is_ours = True
     try:
         show.expect(title_of(obj) for obj in objects if is_job(obj))
+        show.heard(told_by_controllers(objects))
         submitted = await submit(link, objects, namespace, makes_namespaces=True)
         # From here on it is somebody's work: whatever happens to us, it goes on.
         is_ours = False

@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import sys
 import traceback
 from typing import Any, Final, TextIO
 
@@ -27,9 +26,8 @@ _UNSEEN: Final = re.compile(
 
 
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Writes a text, and the end of its line."""
-    stream = sys.stderr if err else sys.stdout
-    click.echo(finished(text, is_coloured=shows_colours(stream)), err=err, nl=nl, color=True)
+    """Writes a text, and the end of its line. Off a terminal click leaves colours out."""
+    click.echo(finished(text, is_coloured=not _is_plain()), err=err, nl=nl)
 
 
 def say_json(value: Any, indent: int | None = None) -> None:
@@ -62,7 +60,10 @@ def say_traceback(problem: Exception) -> None:
     say("".join(traceback.format_exception(problem)), err=True, nl=False)
 
 
-def shows_colours(stream: TextIO | None) -> bool:
+def shows_colours(stream: TextIO) -> bool:
     """Whether it is a terminal that knows colours, and somebody who wants them."""
-    is_plain = os.environ.get("TERM") == "dumb" or "NO_COLOR" in os.environ
-    return stream is not None and stream.isatty() and not is_plain
+    return stream.isatty() and not _is_plain()
+
+
+def _is_plain() -> bool:
+    return os.environ.get("TERM") == "dumb" or "NO_COLOR" in os.environ

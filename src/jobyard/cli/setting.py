@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
+import msgspec
 import yaml
 
+from jobyard.manifest.reading import Document
 from jobyard.numerals import INT32_MAX, whole_number
 
+# Path and value.
+Assignment = tuple[tuple[str | int, ...], Any]
 _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
 
 
-def assignment(text: str) -> tuple[tuple[str | int, ...], Any]:
+def assignment(text: str) -> Assignment:
     """`spec.replicaSpecs[0].replicas=2` as path and value; the value is read as YAML is."""
     path, separator, value = text.partition("=")
     found = [name or whole_number(index, INT32_MAX) for name, index in _STEP.findall(path)]
@@ -28,9 +33,14 @@ def assignment(text: str) -> tuple[tuple[str | int, ...], Any]:
         raise click.BadParameter(f"{text!r}: {value!r} can't be read as YAML") from None
 
 
-def with_assignments(
-    obj: dict[str, Any], assignments: tuple[tuple[tuple[str | int, ...], Any], ...]
-) -> dict[str, Any]:
+def assigned(document: Document, assignments: Sequence[Assignment]) -> Document:
+    """The document with those fields changed; it knows that these aren't the file's."""
+    value = with_assignments(document.value, tuple(assignments))
+    paths = tuple(steps for steps, _ in assignments)
+    return msgspec.structs.replace(document, value=value, assigned=paths)
+
+
+def with_assignments(obj: dict[str, Any], assignments: tuple[Assignment, ...]) -> dict[str, Any]:
     """The object with those fields changed; a mapping on the way there is made, a list is not."""
     for steps, value in assignments:
         obj = _assigned(obj, steps, value, ())

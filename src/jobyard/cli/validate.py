@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -18,6 +19,7 @@ from jobyard.schema.finding import Finding, Severity, dotted, is_error
 
 _NOTES_MAX = 5
 _PALETTE = Palette()
+_QUOTED = re.compile(r'write ("[^"\']*")$')
 
 
 @click.command("validate")
@@ -90,12 +92,20 @@ def by_line(result: Checked) -> list[Finding]:
 
 
 def finding_line(result: Checked, finding: Finding) -> str:
-    """`file:line: path: text`; a warning says that it is one."""
-    line = result.document.line_of(finding.path)
-    where = _PALETTE.bold(f"{result.document.source}:{line}:")
+    """`file:line: path: text`; a warning says that it is one.
+
+    What was set on the command line stands in no line: `--set: path: text`.
+    """
+    document = result.document
+    is_assigned = document.is_assigned(finding.path)
+    line = document.line_of(finding.path)
+    where = _PALETTE.bold("--set:" if is_assigned else f"{document.source}:{line}:")
     path = dotted(finding.path) if finding.path else result.title or "document"
     if is_error(finding):
-        return in_a_row(f"{where} {_PALETTE.failure(f'{path}:')} {finding.text}")
+        quoted = _QUOTED.search(finding.text) if is_assigned else None
+        # A shell takes the quotes for its own.
+        hint = f", as in --set '{dotted(finding.path)}={quoted[1]}'" if quoted else ""
+        return in_a_row(f"{where} {_PALETTE.fault(f'{path}:')} {finding.text}{hint}")
     return in_a_row(f"{where} {_PALETTE.warning('warning:')} {path}: {finding.text}")
 
 

@@ -50,6 +50,11 @@ class Document(msgspec.Struct, frozen=True):
     repeated: tuple[Repeated, ...]
     text: Text
     place: Place
+    # Fields that somebody has set since; what is in them stands nowhere in the file.
+    assigned: tuple[Path, ...] = ()
+
+    def is_assigned(self, path: Path) -> bool:
+        return any(path[: len(each)] == each for each in self.assigned)
 
     def position_of(self, path: Path) -> Position:
         """Where the field's key or the list's item begins, or its deepest ancestor that exists."""

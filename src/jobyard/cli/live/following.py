@@ -147,8 +147,14 @@ class Following:
 
     def _log_follower(self, job: Reference) -> LogFollower:
         wanted = Wanted(kind=job.resource.kind, namespace=job.namespace, name=job.name, uid=job.uid)
-        lines = self._show.lines_of(str(job))
-        return LogFollower(self._sender, wanted, lines, self._seeing(job), self._troubles)
+        return LogFollower(
+            self._sender,
+            wanted,
+            self._show.lines_of(str(job)),
+            self._seeing(job),
+            self._troubles,
+            self._show.holds_of(str(job)),
+        )
 
     def _seeing(self, job: Reference) -> Callable[[JobPod], None]:
         show = self._show.pods_of(str(job))

@@ -58,9 +58,17 @@ class Happenings:
         if view.is_over and message == view.message:
             # How it ended is said at the end.
             return
+        if self._show.has_heard(message) or _is_starting(kind, name, message):
+            return
         if event.get("reason") == CUT_DOWN:
             # The same holds for all replicas of a role.
             role = stem_of(name).removeprefix(f"{view.name}-")
             self._show.note_once(f"{view}: {role}: {one_line(message)}")
         else:
             self._show.warn_once(f"{kind}/{name}: {one_line(message)}")
+
+
+def _is_starting(kind: str, name: str, message: str) -> bool:
+    """A TensorBoard that doesn't answer yet: it takes seconds to start, and nobody waits for it."""
+    is_probe = message.startswith("Readiness probe failed")
+    return kind == PODS.kind and is_probe and "-tensorboard" in name

@@ -2,6 +2,7 @@
 
 Follows the pods by watch and each log by a stream of its own; a container that runs again has a
 new log. Lines are whole: what has no end yet is held back until it has, or until the log ends.
+Who has a place for it, such as a live table, is told what is held.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Final
 
 import msgspec
 
+from jobyard.cli.live.log_place import Lines, LogPlace
 from jobyard.cli.live.pods import JobPod, LogKey, PodList, selector_of
+from jobyard.cli.live.widths import last_state
 from jobyard.client.backoff import PATIENCE
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError, ConnectionFailedError, RefusedError
@@ -41,6 +44,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 Show = Callable[[Line], None]
+# What is held back of a log; nothing when its line has ended.
+Hold = Callable[[bytes], None]
 SeePod = Callable[[JobPod], None]
 
 
@@ -67,13 +72,21 @@ class LogFollower:
     """Follows one job's pods and their logs; `run` in a task, `drained` when the job has ended."""
 
     def __init__(
-        self, sender: Sender, wanted: Wanted, show: Show, see: SeePod, notice: Notice
+        self,
+        sender: Sender,
+        wanted: Wanted,
+        show: Show,
+        see: SeePod,
+        notice: Notice,
+        hold: Show | None = None,
     ) -> None:
         self._sender = sender
         self._wanted = wanted
         self._show = show
         self._see = see
         self._notice = notice
+        # What has no end yet, each time it changes; without a text once it has.
+        self._hold = hold
         self._listed = asyncio.Event()
         self._pods: dict[str, JobPod] = {}
         self._streams: dict[LogKey, asyncio.Task[None]] = {}
@@ -176,14 +189,19 @@ class LogFollower:
         """To its end; a connection that is cut is made again, and nothing is shown twice."""
         is_only = len(pod.spec.containers) == 1 and key.container == pod.spec.containers[0].name
         container = "" if is_only else key.container
-        shown = failures = 0
+        place, failures = LogPlace(), 0
+
+        def hold(text: bytes) -> None:
+            if self._hold is not None:
+                self._hold(Line(pod.replica, container, text, pod.attempt))
+
         while True:
-            request = log_request(pod, key, self._wanted, follow=True, is_resumed=shown > 0)
+            request = log_request(pod, key, self._wanted, follow=True, is_resumed=failures > 0)
+            lines = place.after(split_lines(self._sender.chunks(request), hold))
             try:
-                stream = without_first(shown, self._sender.chunks(request))
-                async with aclosing(split_lines(stream)) as lines:
-                    async for text, size in lines:
-                        shown, failures = shown + size, 0
+                async with aclosing(lines):
+                    async for text, _ in lines:
+                        failures = 0
                         self._lines += 1
                         self._show(Line(pod.replica, container, text, pod.attempt))
                 return
@@ -244,30 +262,25 @@ def _log_request(wanted: Wanted, pod: str, options: dict[str, str]) -> Request:
     )
 
 
-async def without_first(
-    count: int, chunks: AsyncGenerator[bytes, None]
-) -> AsyncGenerator[bytes, None]:
-    """All but so many bytes."""
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            rest, count = chunk[count:], max(count - len(chunk), 0)
-            if rest:
-                yield rest
-
-
 async def split_lines(
-    chunks: AsyncGenerator[bytes, None],
-) -> AsyncGenerator[tuple[bytes, int], None]:
-    """Whole lines without their ends, each with how many bytes it took; the last one also if
-    nothing ended it."""
+    chunks: AsyncGenerator[bytes, None], hold: Hold = lambda _text: None
+) -> Lines:
+    """Lines without their ends; the last one also if nothing ended it, a long one in pieces."""
     held = b""
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            *whole, held = (held + chunk).split(b"\n")
-            for line in whole:
-                yield line, len(line) + 1
-            while len(held) > LINE_BYTES_MAX:
-                yield held[:LINE_BYTES_MAX], LINE_BYTES_MAX
-                held = held[LINE_BYTES_MAX:]
-    if held:
-        yield held, len(held)
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                *whole, held = (held + chunk).split(b"\n")
+                for line in whole:
+                    yield line, True
+                if len(held) > LINE_BYTES_MAX:
+                    # A progress bar writes over its line for hours: only its last state counts.
+                    held = held[len(held.rstrip(b"\r")) - len(last_state(held)) :]
+                while len(held) > LINE_BYTES_MAX:
+                    yield held[:LINE_BYTES_MAX], False
+                    held = held[LINE_BYTES_MAX:]
+                hold(held)
+        if held:
+            yield held, False
+    finally:
+        hold(b"")

@@ -6,7 +6,7 @@ that logs can be read: with less room it counts replicas, and then names jobs on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,6 +30,8 @@ class Timed(msgspec.Struct, frozen=True):
 
     view: JobView
     seconds: float
+    # By replica, what it has written of a line that has no end yet, such as a progress bar.
+    unfinished: Mapping[str, str] = {}
 
 
 def live_lines(jobs: Sequence[Timed], palette: Palette, lines_max: int) -> list[str]:
@@ -58,7 +60,9 @@ def last_lines(job: Timed, palette: Palette, columns: int | None) -> list[str]:
     if view.message and not view.has_succeeded:
         lines += [in_a_row(view.message), *([in_a_row(view.cause)] if view.cause else [])]
     rows = table(HEAD, [cells(row, palette, REMARK_COLUMNS) for row in view.replicas])
-    return lines + [row if columns is None else cut(row, columns) for row in rows]
+    shown = [row if columns is None else cut(row, columns) for row in rows]
+    # Below a long table again: its beginning has left the terminal.
+    return [*lines, *shown, *(lines if len(view.replicas) > ROWS_MAX else [])]
 
 
 def stopped(view: JobView) -> JobView:
@@ -86,7 +90,7 @@ def _with_rows(job: Timed, palette: Palette) -> list[str]:
     replicas = job.view.replicas
     if len(replicas) > ROWS_MAX:
         return _with_counts(job, palette)
-    rows = [HEAD, *(cells(row, palette) for row in replicas)]
+    rows = [HEAD, *(_live_cells(row, job, palette) for row in replicas)]
     # What nobody has anything to say about takes no room.
     said = [
         n for n in range(len(HEAD)) if n < 2 or any(row[n] not in ("", "0") for row in rows[1:])
@@ -95,6 +99,12 @@ def _with_rows(job: Timed, palette: Palette) -> list[str]:
     lines = table([palette.faint(name) for name in head], rest) if replicas else []
     waiting = [] if job.view.is_over or not job.view.message else [job.view.message]
     return [_title(job, palette), *(f"  {line}" for line in (*waiting, *lines))]
+
+
+def _live_cells(row: ReplicaView, job: Timed, palette: Palette) -> list[str]:
+    *front, remark = cells(row, palette)
+    is_speaking = row.phase not in _ENDED
+    return [*front, remark or (job.unfinished.get(row.name, "") if is_speaking else "")]
 
 
 def _with_counts(job: Timed, palette: Palette) -> list[str]:

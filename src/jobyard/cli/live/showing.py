@@ -23,7 +23,9 @@ from jobyard.cli.lost_output import silence_all
 from jobyard.cli.saying import say
 
 # A longer name isn't waited for by the others' columns.
-PREFIX_COLUMNS_MAX: Final = 32
+PREFIX_COLUMNS_MAX: Final = 40
+# Of a line that has no end yet so much is looked at: more than a terminal is wide.
+_UNFINISHED_BYTES_MAX: Final = 2000
 
 
 class Show:
@@ -40,12 +42,22 @@ class Show:
         self._names_jobs = False
         self._is_late = False
         self._said: set[str] = set()
+        self._heard: set[str] = set()
+        # What has no end yet, by job, replica and container.
+        self._unfinished: dict[tuple[str, str, str], bytes] = {}
 
     def expect(self, jobs: Iterable[str], *, is_late: bool = False) -> None:
         """The jobs there are going to be, as KIND/NAME; or those that began without us."""
         self._is_late = is_late
         self._names_jobs = len(list(jobs)) > 1
         self._began = time.monotonic()
+
+    def heard(self, texts: Iterable[str]) -> None:
+        """What the user has been told already, by its words."""
+        self._heard |= set(texts)
+
+    def has_heard(self, text: str) -> bool:
+        return text in self._heard
 
     def note(self, text: str) -> None:
         """One line of our own, to be told from those of the user's programs."""
@@ -94,6 +106,19 @@ class Show:
             # As `kubectl logs` does: what a program gets is for it to judge.
             self._screen.pass_on(front, last_state(line.text))
 
+    def holds_of(self, job: str) -> Callable[[Line], None]:
+        """What takes note of lines that have no end yet: a bar is to be seen while it grows."""
+
+        def hold(line: Line) -> None:
+            key = (job, line.replica, line.container)
+            is_new = line.text != self._unfinished.pop(key, b"")
+            if line.text:
+                self._unfinished[key] = line.text
+            if is_new and not self._is_quiet:
+                self._screen.show(self._table)
+
+        return hold
+
     def _prefix(self, job: str, replica: str, container: str) -> str:
         parts = [job.partition("/")[2]] if self._names_jobs else []
         return "/".join([*parts, replica, *([container] if container else [])])
@@ -125,14 +150,29 @@ class Show:
         self._screen.show(self._table)
 
     def _table(self, columns: int, lines: int) -> Sequence[str]:  # noqa: ARG002
+        lines_max = max(lines // 2, 1)
+        if not self._views:
+            return self._unfinished_lines()[:lines_max]
         jobs = [self._timed(view) for view in self._views.values()]
-        return live_lines(jobs, self._palette, max(lines // 2, 1))
+        return live_lines(jobs, self._palette, lines_max)
+
+    def _unfinished_lines(self) -> list[str]:
+        """As they will be when they have ended."""
+        return [
+            f"{self._palette.prefix(self._prefix(*key), self._width)} {_shortly(text)}"
+            for key, text in sorted(self._unfinished.items())
+        ]
 
     def _timed(self, view: JobView) -> Timed:
         if self._is_late:
             return Timed(view, _lasted(view))
         now = self._ended.get(view.uid, time.monotonic())
-        return Timed(view, now - self._began)
+        speaking = {
+            replica: _shortly(text)
+            for (job, replica, _), text in self._unfinished.items()
+            if job == str(view)
+        }
+        return Timed(view, now - self._began, speaking)
 
     def abandon(self) -> None:
         """Nobody reads it any more: a closed terminal refuses what is written."""
@@ -164,3 +204,7 @@ def _moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _shortly(text: bytes) -> str:
+    return printable(last_state(text)[:_UNFINISHED_BYTES_MAX])

@@ -60,6 +60,10 @@ class Palette:
     def failure(self, text: str) -> str:
         return self._painted(text, _RED)
 
+    def fault(self, text: str) -> str:
+        """Where something is wrong, in a file."""
+        return self._painted(text, f"{_RED};{_BOLD}")
+
     def _painted(self, text: str, colour: str | None) -> str:
         return f"{marked(colour)}{text}{RESET}" if self.is_coloured and colour else text
 
