@@ -195,3 +195,18 @@ def test_describing_a_service_shows_its_endpoints(room: Room, kubectl: EngineKub
     kubectl("delete", "service", "web")
     kubectl("wait", "--for=delete", name, f"--timeout={SECONDS:.0f}s", code=None)
     assert kubectl("get", "endpointslices", "-o", "name") == ""
+
+
+def test_a_token_that_can_t_be_had_is_told_of_and_the_pod_waits(
+    room: Room, kubectl: EngineKubectl
+) -> None:
+    token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+    volume = {"name": "access", "projected": {"sources": [token]}}
+    mount = {"volumeMounts": [{"name": "access", "mountPath": "/access"}]}
+    room.pod("caller", "ls", "/access", volumes=[volume], main=mount)
+    query = "fieldSelector=involvedObject.name%3Dcaller,reason%3DFailedMount"
+    event = room.engine.until(room.path("events"), query, lambda _event: True)
+    assert 'failed for volume "access" : serviceAccountToken can\'t be had' in event["message"]
+    assert "docs/embedded-server.md" in event["message"]
+    assert room.get("pods", "caller")["status"]["phase"] == "Pending"
+    assert "serviceAccountToken can't be had" in kubectl("describe", "pod", "caller")
