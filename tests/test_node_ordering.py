@@ -596,12 +596,12 @@ def about(volume: Json, made: PodObject | None = None) -> About:
                     "sources": [
                         {"configMap": {"name": "words", "items": [{"key": "a", "path": "x"}]}},
                         {"secret": {"name": "keys", "items": [{"key": "k", "path": "x"}]}},
-                        {"serviceAccountToken": {"path": "token"}},
+                        {"clusterTrustBundle": {"path": "ca", "name": "n", "optional": True}},
                     ],
                 }
             },
             {"x": File(b"hidden", 0o440)},
-            id="projected: the later one stays, no token",
+            id="projected: the later one stays, nothing of what may be missing",
         ),
     ],
 )
@@ -615,6 +615,15 @@ def test_a_volume_has_these_files(volume: Json, want: dict[str, File]) -> None:
     [
         ({"configMap": {"name": "no"}}, 'configmap "no" not found', True),
         ({"secret": {"secretName": "no"}}, 'secret "no" not found', True),
+        *(
+            ({"projected": {"sources": [{word: {"path": "p"}}]}}, f"{word} can't be had on", True)
+            for word in ("serviceAccountToken", "clusterTrustBundle", "podCertificate")
+        ),
+        (
+            {"projected": {"sources": [{"configMap": {"name": "kube-root-ca.crt"}}]}},
+            'configmap "kube-root-ca.crt" not found; the embedded engine makes none',
+            True,
+        ),
         (
             {"configMap": {"name": "words", "items": [{"key": "z", "path": "z"}]}},
             "references non-existent config key: z",

@@ -1,13 +1,16 @@
 """Which number each field of Kubernetes' own types has on the wire of protobuf.
 
 `python tools/protobuf_table.py FOLDER` writes `src/jobyard/server/protobuf.json`. FOLDER holds the
-Go modules `k8s.io/api@VERSION` and `k8s.io/apimachinery@VERSION`, as the build of the control plane
-(`tools/get_kube.py`) leaves them. The struct tags there say everything: name, number, whether a
-field is a pointer, whether it is inlined. Only facts are taken, no texts.
+Go modules api, apimachinery and apiextensions-apiserver of k8s.io, each with its version
+(`api@v…`), as the build of the control plane (`tools/get_kube.py`) leaves them. The struct tags
+there say everything: name, number, whether a field is a pointer, whether it is inlined. Only facts
+are taken, no texts.
 
 A field is `[number, name, type]`. A type is a letter (`s` text, `i` number, `b` truth, `y` bytes,
 `t` Time, `m` MicroTime, `q` Quantity, `o` IntOrString, `r` raw JSON, `d` float) or the name of a
 message, after `*` if it is a pointer, `[` if repeated, `{` if a map of texts, `^` if inlined.
+The fields of `UNIONS` have no names in JSON, where such a value is one of them; here they have
+those of the wire.
 """
 
 from __future__ import annotations
@@ -19,6 +22,10 @@ from pathlib import Path
 
 OUTPUT = Path(__file__).parent.parent / "src/jobyard/server/protobuf.json"
 META = "apimachinery/pkg/apis/meta/v1"
+EXTENSIONS = "apiextensions-apiserver/pkg/apis/apiextensions/v1"
+# What a package is called in the table, where it isn't the rest of its path.
+SHORT = {META: "meta/v1", EXTENSIONS: "apiextensions/v1"}
+UNIONS = ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray")
 # By import name, where a type of another package is.
 PACKAGES = {
     "metav1": META,
@@ -43,6 +50,7 @@ ROOTS = {
         *("LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview"),
         "SubjectAccessReview",
     ),
+    EXTENSIONS: ("CustomResourceDefinition",),
     META: ("DeleteOptions",),
 }
 SPECIAL = {
@@ -52,6 +60,7 @@ SPECIAL = {
     "intstr.IntOrString": "o",
     "metav1.FieldsV1": "r",
     "runtime.RawExtension": "r",
+    "JSON": "r",
     "string": "s",
     "bool": "b",
     "[]byte": "y",
@@ -62,8 +71,8 @@ SPECIAL = {
     "types.NodeName": "s",
     "types.NamespacedName": "s",
 }
-_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
-_ALIAS = re.compile(r"^type (\w+) (\S+)$", re.MULTILINE)
+_STRUCT = re.compile(r"^type (\w+) struct ?\{(?:\n(.*?)^)?\}", re.MULTILINE | re.DOTALL)
+_ALIAS = re.compile(r"^type (\w+) ([\w.\[\]*]+)$", re.MULTILINE)
 _FIELD = re.compile(r"^\t(?:\w+\s+)?(\S+)\s+`(.*)`\s*(?://.*)?$", re.MULTILINE)
 
 
@@ -72,8 +81,10 @@ class Package:
 
     def __init__(self, folder: Path, path: str) -> None:
         module, _, rest = path.partition("/")
-        found = next(folder.glob(f"{module}@*"))
-        text = "".join(f.read_text() for f in sorted((found / rest).glob("*types.go")))
+        # The newest, where a build of something else has left another.
+        found = max(folder.glob(f"{module}@*"), key=lambda each: _numbers(each.name))
+        files = sorted((found / rest).glob("*types*.go"))
+        text = "".join(f.read_text() for f in files if not f.name.endswith("_test.go"))
         self.path = path
         self.structs = dict(_STRUCT.findall(text))
         self.aliases = dict(_ALIAS.findall(text))
@@ -94,17 +105,19 @@ class Table:
 
     def add(self, path: str, name: str) -> str:
         """The name of a message in the table."""
-        key = f"{path.removeprefix('api/')}.{name}" if path != META else f"meta/v1.{name}"
+        key = f"{SHORT.get(path, path.removeprefix('api/'))}.{name}"
         if key not in self.messages:
             self.messages[key] = []
             body = self.package(path).structs[name]
-            fields = [self._field(path, *match) for match in _FIELD.findall(body)]
+            fields = [
+                self._field(path, *match, is_union=name in UNIONS) for match in _FIELD.findall(body)
+            ]
             self.messages[key] = [field for field in fields if field is not None]
         return key
 
-    def _field(self, path: str, kind: str, tags: str) -> list[object] | None:
+    def _field(self, path: str, kind: str, tags: str, *, is_union: bool) -> list[object] | None:
         wire = re.search(r'protobuf:"\w+,(\d+),', tags)
-        said = re.search(r'json:"([^",]*)(,inline)?', tags)
+        said = re.search(r"name=(\w+)" if is_union else r'json:"([^",]*)', tags)
         if wire is None or said is None:
             return None
         inlined = "^" if not said[1] else ""
@@ -127,6 +140,10 @@ class Table:
         if name in package.aliases:
             return self._type(home, package.aliases[name])
         return self.add(home, name)
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"[0-9]+", name.partition("@")[2])]
 
 
 def main() -> None:

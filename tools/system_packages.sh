@@ -28,6 +28,8 @@ for purpose; do
         need slirp4netns slirp4netns
         need curl curl
         need util-linux setpriv unshare
+        need openjdk-17-jdk-headless java javac
+        need maven mvn
         need_file libnss-wrapper 'libnss_wrapper.so*' /usr/lib /usr/lib64
         ;;
     frameworks)

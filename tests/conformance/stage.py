@@ -19,6 +19,7 @@ from typing import Any
 import aiohttp
 import yaml
 from rig.api import warnings_of
+from yarl import URL
 
 from conformance import golden
 from conformance.normal import Normaliser
@@ -31,6 +32,14 @@ PROBE_SECONDS = 0.03
 LINE_BYTES_MAX = 4 * 1024 * 1024
 POD_PATHS = ("pods", "serviceaccounts")
 USER_AGENT = "conformance/1.0"
+ORIGIN = "https://conformance.example.com"
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Origin": ORIGIN,
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -61,6 +70,8 @@ class Stage:
     loop: asyncio.AbstractEventLoop
     namespace: str
     captured: dict[str, str] = field(default_factory=dict)
+    # Whether watches are asked for over a WebSocket; they tell the same.
+    over_socket: bool = False
     _admits_pods: bool = False
 
     def check(self, topic: str, sentence: str, script: Script) -> None:
@@ -164,17 +175,28 @@ class Stage:
     def _filled(self, text: str) -> str:
         return _REFERENCE.sub(lambda match: self.captured[match[1]], text)
 
+    def url_of(self, short: str) -> URL:
+        """Where a short path leads, with its query, for who doesn't take the session."""
+        path, _, query = short.partition("?")
+        return URL(f"{self.server.url}{self._path(path)}?{query}", encoded=True)
+
+    async def told_inside(self, script: Script) -> None:
+        """Plays steps while a test of its own has something open."""
+        await self._play(script)
+
     # A watch
 
     async def _watch(self, step: Watch) -> list[Any]:
         """The answers of the steps inside come first, then one entry with all events."""
         query = {key: self._filled(value) for key, value in step.query.items()}
+        if self.over_socket and (told := await self._watch_socket(step, query)) is not None:
+            return told
         async with (
             asyncio.timeout(DEADLINE_SECONDS),
             self.session.get(
                 self._path(step.path),
                 params={"watch": "true", **query},
-                headers={"Accept": step.accept, "User-Agent": USER_AGENT, **self.server.headers},
+                headers={**self._watch_headers(step), **(UPGRADE if self.over_socket else {})},
             ) as response,
         ):
             inside = await self._play(step.during)
@@ -182,6 +204,7 @@ class Stage:
                 text = await response.text()
                 body = decoded(response.content_type, text)
                 return [*inside, {"status": response.status, "body": body}]
+            assert not self.over_socket, "lines instead of a WebSocket"
             events: list[Any] = []
             ended = False
             try:
@@ -199,6 +222,34 @@ class Stage:
                 if not ended and connection is not None and connection.transport is not None:
                     connection.transport.abort()
             return [*inside, {"events": events}]
+
+    def _watch_headers(self, step: Watch) -> dict[str, str]:
+        return {"Accept": step.accept, "User-Agent": USER_AGENT, **self.server.headers}
+
+    async def _watch_socket(self, step: Watch, query: Mapping[str, str]) -> list[Any] | None:
+        """The same over a WebSocket; None if it is refused, and then why is asked for again."""
+        socket = self.session.ws_connect(
+            str(URL(self._path(step.path)).with_query({"watch": "true", **query})),
+            headers=self._watch_headers(step),
+            origin=ORIGIN,
+            max_msg_size=LINE_BYTES_MAX,
+        )
+        events: list[Any] = []
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS), socket as messages:
+                inside = await self._play(step.during)
+                while step.count is None or len(events) < step.count:
+                    message = await messages.receive()
+                    if message.type is not aiohttp.WSMsgType.TEXT:
+                        assert message.type is aiohttp.WSMsgType.CLOSE, message
+                        break
+                    event = json.loads(message.data)
+                    events.append(event if step.show is None else picked(event, step.show))
+        except aiohttp.WSServerHandshakeError:
+            return None
+        except TimeoutError:
+            raise AssertionError(f"watch: only {len(events)} events: {events}") from None
+        return [*inside, {"events": events}]
 
 
 def decoded(content_type: str, text: str) -> Any:

@@ -11,6 +11,7 @@ from jobyard.api.kinds import KINDS
 from jobyard.client.resources import (
     CLAIMS,
     CONFIG_MAPS,
+    ENDPOINT_SLICES,
     ENDPOINTS,
     EVENTS,
     LEASES,
@@ -42,6 +43,7 @@ _SHORT: Final = {
     NAMESPACES: ("ns",),
     CLAIMS: ("pvc",),
     ENDPOINTS: ("ep",),
+    ENDPOINT_SLICES: (),
     SERVICE_ACCOUNTS: ("sa",),
     LEASES: (),
     CRDS: ("crd", "crds"),

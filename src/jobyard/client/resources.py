@@ -72,6 +72,7 @@ EVENTS: Final = Resource("", "v1", "events", "Event")
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ENDPOINTS: Final = Resource("", "v1", "endpoints", "Endpoints")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 

@@ -1,4 +1,4 @@
-"""Keeps names up to date: hosts files for the pods, Endpoints objects for people.
+"""Keeps names up to date: hosts files for the pods, Endpoints and EndpointSlices for people.
 
 Wakes whenever a pod or a service changed, and then looks at all of them: many changes at once
 make one round. What a pod needs before it starts is there before it starts.
@@ -14,17 +14,25 @@ from typing import Any, Final
 
 from jobyard.client.backoff import Backoff, wait_seconds
 from jobyard.client.errors import ClientError
-from jobyard.client.request import create, replace
+from jobyard.client.request import Answer, create, replace
 from jobyard.client.resources import ENDPOINTS
 from jobyard.client.retrying import send_patiently
 from jobyard.client.sender import Sender
+from jobyard.node.endpoint_slices import SliceWriter, has_slices
 from jobyard.node.events import Reporter
 from jobyard.node.forwarding import PodNetwork
 from jobyard.node.names import HostsFiles, lines_for, pod_line
 from jobyard.node.ordering.surroundings import ServiceLink
 from jobyard.node.pod_book import PodBook, with_address
 from jobyard.node.pod_object import PodObject
-from jobyard.node.services import PodIndex, Service, endpoints_of, link_of, members_of
+from jobyard.node.services import (
+    Member,
+    PodIndex,
+    Service,
+    endpoints_of,
+    link_of,
+    members_of,
+)
 
 # A round at most this often: a gang that starts is a hundred changes.
 REST_SECONDS: Final = 0.02
@@ -56,6 +64,7 @@ class Directory:
         self._network = network
         self._services: dict[tuple[str, str], Service] = {}
         self._written: dict[str, Any] = {}
+        self._slices = SliceWriter(sender)
         # Why Endpoints were not taken, by uid of the service; as of the last round.
         self._refused: dict[str, str] = {}
         self._changed = asyncio.Event()
@@ -74,6 +83,7 @@ class Directory:
     def removed(self, obj: Service) -> None:
         self._services.pop((obj.metadata.namespace, obj.metadata.name), None)
         self._written.pop(obj.metadata.uid, None)
+        self._slices.forget(obj.metadata.uid)
         self._reporter.forget(obj.metadata.uid)
         self._changed.set()
 
@@ -159,20 +169,32 @@ class Directory:
 
     async def _write_one(self, service: Service, index: PodIndex) -> str:
         """Why they were not taken; empty if they were."""
-        wanted = endpoints_of(service, members_of(service, index), self._node)
+        members = members_of(service, index)
+        refusal = await self._write_subsets(service, members)
+        if refusal is None and has_slices(service):
+            refusal = await self._slices.write(service, members)
+        if refusal is None:
+            return ""
+        uid = service.metadata.uid
+        namespace, name = service.metadata.namespace, service.metadata.name
+        problem = str(refusal.problem)
+        # A namespace on its way out takes nothing new, and the service goes with it.
+        is_news = refusal.status not in (FORBIDDEN, NOT_FOUND) and self._refused.get(uid) != problem
+        if is_news:
+            _log.warning("endpoints of service %s/%s: %s", namespace, name, problem)
+        return problem
+
+    async def _write_subsets(self, service: Service, members: Sequence[Member]) -> Answer | None:
+        """The answer that refused the Endpoints; None if they are as they should be."""
+        wanted = endpoints_of(service, members, self._node)
         uid = service.metadata.uid
         if self._written.get(uid) == wanted["subsets"]:
-            return ""
+            return None
         namespace, name = service.metadata.namespace, service.metadata.name
         answer = await send_patiently(self._sender, replace(ENDPOINTS, namespace, name, wanted))
         if answer.status == NOT_FOUND:
             answer = await send_patiently(self._sender, create(ENDPOINTS, namespace, wanted))
-        if answer.is_ok:
-            self._written[uid] = wanted["subsets"]
-            return ""
-        problem = str(answer.problem)
-        # A namespace on its way out takes nothing new, and the service goes with it.
-        is_news = answer.status not in (FORBIDDEN, NOT_FOUND) and self._refused.get(uid) != problem
-        if is_news:
-            _log.warning("endpoints of service %s/%s: %s", namespace, name, problem)
-        return problem
+        if not answer.is_ok:
+            return answer
+        self._written[uid] = wanted["subsets"]
+        return None

@@ -23,6 +23,7 @@ class ServicePort(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     name: str = ""
     protocol: str = "TCP"
     target_port: int | str = 0
+    app_protocol: str | None = None
 
 
 class ServiceSpec(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -31,6 +32,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     selector: dict[str, str] = {}
     ports: tuple[ServicePort, ...] = ()
     cluster_ip: str = msgspec.field(name="clusterIP", default="")
+    ip_families: tuple[str, ...] = ()
     publish_not_ready_addresses: bool = False
     type: str = "ClusterIP"
 

@@ -29,7 +29,7 @@ from jobyard.node.pod_object import PodObject
 from jobyard.node.pod_status import Refusal
 from jobyard.node.runtime import Runtime
 from jobyard.node.volumes.claims import ClaimFolders
-from jobyard.node.volumes.contents import About, VolumeError, leaves_out_token
+from jobyard.node.volumes.contents import About, VolumeError
 from jobyard.node.volumes.placing import Site, make_sub_paths, place_all, update
 
 
@@ -156,8 +156,6 @@ class Starter:
     def _tell_of_images(self, pod: PodObject) -> None:
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             self._say_once(image_note(container.image, rule_for(container.image, self._setup)))
-        if any(leaves_out_token(volume) for volume in pod.spec.volumes):
-            self._say_once("tokens of service accounts are not put into pods on one machine")
 
     def _say_once(self, line: str) -> None:
         if line not in self._said:

@@ -108,8 +108,21 @@ class Projection(_Camel, frozen=True):
     secret: ProjectedSecret | None = None
     # Its acronym is written in capitals, unlike in any other field.
     downward_api: DownwardSource | None = msgspec.field(name="downwardAPI", default=None)
+    # Those that speak for somebody, whom only a cluster knows.
     service_account_token: TokenSource | None = None
     cluster_trust_bundle: dict[str, Any] | None = None
+    pod_certificate: dict[str, Any] | None = None
+
+    @property
+    def others(self) -> str:
+        """The name of a source that can't be served here; empty if there is none."""
+        if self.cluster_trust_bundle is not None and self.cluster_trust_bundle.get("optional"):
+            return ""
+        others = (self.service_account_token, self.cluster_trust_bundle, self.pod_certificate)
+        words = ("serviceAccountToken", "clusterTrustBundle", "podCertificate")
+        return next(
+            (word for word, each in zip(words, others, strict=True) if each is not None), ""
+        )
 
 
 class Projected(_Camel, frozen=True):

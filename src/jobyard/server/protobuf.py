@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
@@ -25,6 +26,8 @@ _MAGIC: Final = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG_BITS: Final = 64
+# From here on Go writes floats with an exponent.
+_PLAIN_MAX: Final = 1e21
 # Go leaves these out of JSON when they are zero, unless they are behind a pointer.
 _SCALARS: Final = frozenset("sibydt")
 
@@ -59,14 +62,15 @@ def decoded_protobuf(body: bytes) -> Object:
         envelope = dict(_parts(body[len(_MAGIC) :]))
         header = dict(_parts(envelope.get(1, b"")))
         api_version, kind = header.get(1, b"").decode(), header.get(2, b"").decode()
-        message = _message(api_version, kind)
+        message = message_of(api_version, kind)
         value = _object(envelope.get(2, b""), message)
+        json_text.check_depth(value)
     except _UNREADABLE as problem:
         raise ProtobufError(f"proto: {problem}") from None
     return {"kind": kind, "apiVersion": api_version, **value}
 
 
-def _message(api_version: str, kind: str) -> str:
+def message_of(api_version: str, kind: str) -> str:
     """The name of a kind's message: groups are told by their first word."""
     group, _, version = api_version.rpartition("/")
     package = f"{group.partition('.')[0] or 'core'}/{version}"
@@ -156,7 +160,7 @@ def _value(part: Any, type_: str) -> Any:
         case "b":
             return bool(part)
         case "d":
-            return part
+            return _number(part)
         case "y":
             return base64.b64encode(part).decode()
         case "t" | "m":
@@ -168,9 +172,31 @@ def _value(part: Any, type_: str) -> Any:
             is_text = parts.get(1, 0) == 1
             return parts.get(3, b"").decode() if is_text else _value(parts.get(2, 0), "i")
         case "r":
-            raw = dict(_parts(part)).get(1, b"null")
+            raw = dict(_parts(part)).get(1) or b"null"
             return json_text.decoded(json_text.cleaned(raw), _DECODER)
-    return _object(part, type_)
+    value = _object(part, type_)
+    return _UNIONS[type_](value) if type_ in _UNIONS else value
+
+
+def _number(part: float) -> int | float:
+    """As Go writes a float in JSON: without a point where it needs none, and nothing endless."""
+    if not math.isfinite(part):
+        raise ValueError(f"json: unsupported value: {part}")
+    return int(part) if part.is_integer() and abs(part) < _PLAIN_MAX else part
+
+
+# In JSON these are one of the things they can be.
+_UNIONS: Final[dict[str, Callable[[Object], Any]]] = {
+    "apiextensions/v1.JSONSchemaPropsOrArray": lambda value: (
+        value.get("jSONSchemas") or value.get("schema")
+    ),
+    "apiextensions/v1.JSONSchemaPropsOrBool": lambda value: (
+        value["schema"] if "schema" in value else value.get("allows", False)
+    ),
+    "apiextensions/v1.JSONSchemaPropsOrStringArray": lambda value: (
+        value.get("property") or value.get("schema")
+    ),
+}
 
 
 def _time(data: bytes, *, has_fraction: bool) -> str | None:

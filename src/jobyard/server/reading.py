@@ -150,7 +150,7 @@ def _paged(
 def watched(site: Site, route: Route, call: Call) -> Watch:
     if route.must_exist:
         found(site, route)
-    view = negotiated(call, is_stream=True)
+    view = negotiated(call, route.resource, is_stream=True)
     store = site.store
     shelf = store.shelf(shelf_of(route.resource))
     chosen = selected(call, route)

@@ -84,15 +84,15 @@ def negotiated(
             continue
         shape = _shape(wish.parameters)
         if shape is not None:
-            _check_number(wish.parameters.get("as", ""), resource, is_list=is_list)
+            if not is_stream:
+                _check_number(wish.parameters.get("as", ""), resource, is_list=is_list)
             include = _include_object(call) if shape is Shape.TABLE else ""
             version = wish.parameters.get("v", "v1")
             return View(shape, is_yaml, include, pretty, version)
-    if is_stream:
-        raise ProblemError(406, "NotAcceptable", _accepted(_STREAM_TYPES))
     if understood or is_custom:
-        raise ProblemError(406, "NotAcceptable", _accepted(_TYPES))
-    types = f"{_TYPES}, {_STREAM_TYPES}" if is_list else _TYPES
+        types = _STREAM_TYPES if is_stream else _TYPES
+        raise ProblemError(406, "NotAcceptable", _accepted(types))
+    types = f"{_TYPES}, {_STREAM_TYPES}" if is_list or is_stream else _TYPES
     text = f"406: Not Acceptable\n\nAvailable representations: {types}"
     raise ProblemError(406, "NotAcceptable", text, Details())
 

@@ -151,6 +151,15 @@ class HttpServer:
             self._streams.discard(task)
 
     async def _follow(self, request: web.BaseRequest, watch: Watch) -> web.StreamResponse:
+        if "Upgrade" in request.headers:
+            # Imported here: few clients watch so.
+            from jobyard.server.socket_watching import follow_in_socket, wants_socket
+
+            if wants_socket(request):
+                try:
+                    return await follow_in_socket(request, self.live.lines(watch))
+                finally:
+                    watch.end()
         answer = web.StreamResponse(headers={"Content-Type": watch.content_type})
         answer.enable_chunked_encoding()
         try:

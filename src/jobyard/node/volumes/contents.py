@@ -7,6 +7,7 @@ missing key that an item names, is a VolumeError that may pass, unless it is opt
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,17 @@ from jobyard.node.ordering.problems import OrderingError
 from jobyard.node.ordering.surroundings import ConfigMap, Found, Setup
 from jobyard.node.pod_object import PodObject
 from jobyard.node.volume_source import DownwardItem, Item, Projection, Volume
+
+# What a cluster puts into every namespace for pods that call its API.
+ROOT_CA: Final = "kube-root-ca.crt"
+PAGE: Final = "docs/embedded-server.md"
+_NOT_HAD: Final = (
+    "can't be had on one machine: pods don't call the embedded API server, which knows its owner"
+    f" and no service accounts; leave the source out ({PAGE})"
+)
+_NO_ROOT_CA: Final = (
+    f"the embedded engine makes none, because pods don't call its API server ({PAGE})"
+)
 
 
 class VolumeError(Exception):
@@ -115,14 +127,9 @@ def _projected(
         yield from _chosen(volume, values, secret.items, mode, is_optional=secret.optional)
     if part.downward_api is not None:
         yield from _facts(volume, part.downward_api.items, mode, about)
-    # A service account's token is left out: it would speak for a user that one machine doesn't
-    # have. `leaves_out_token` lets the agent say so.
-
-
-def leaves_out_token(volume: Volume) -> bool:
-    """Whether the volume asks for a service account's token, which isn't given."""
-    sources = volume.projected.sources if volume.projected is not None else ()
-    return any(part.service_account_token is not None for part in sources)
+    if part.others:
+        # A file that is missing in silence is looked for much later, and elsewhere.
+        raise VolumeError(name, f"{part.others} {_NOT_HAD}", may_pass=True)
 
 
 def _values(
@@ -133,7 +140,8 @@ def _values(
         return {**found.data, **found.binary}
     if is_optional:
         return {}
-    raise VolumeError(volume, f'{word} "{name}" not found', may_pass=True)
+    hint = f"; {_NO_ROOT_CA}" if name == ROOT_CA else ""
+    raise VolumeError(volume, f'{word} "{name}" not found{hint}', may_pass=True)
 
 
 def _chosen(
