@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from jobyard.run.in_process import InProcess
 from jobyard.run.placing import DEVICES, Scheduler, SeenPod
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.placing import Candidate, Machine, Placement, place
+from jobyard.server.journal import Batch
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 
@@ -314,5 +316,78 @@ def test_no_device_is_given_twice_however_late_the_watch_tells() -> None:
             for name in devices:
                 scheduler.changed(await seen(name))
             assert not scheduler._bound
+
+    play(story)
+
+
+@pytest.mark.parametrize("devices", ["0,1", "1", "0,0", "7"])
+def test_devices_that_somebody_wrote_are_not_believed(devices: str) -> None:
+    """Neither before a pod is placed nor after it."""
+
+    async def story() -> None:
+        async with scheduled() as yard:
+            about = {"name": "greedy", "annotations": {DEVICES: devices}}
+            box = {"name": "main", "image": "none"}
+            greedy = {"apiVersion": "v1", "kind": "Pod", "metadata": about}
+            await yard.ask(create(PODS, "default", {**greedy, "spec": {"containers": [box]}}))
+            placed = await yard.bound("greedy")
+            assert placed["metadata"]["annotations"][DEVICES] == ""
+            await yard.pod("first", gpus=1)
+            assert (await yard.bound("first"))["metadata"]["annotations"][DEVICES] == "0"
+            lie = {"metadata": {"annotations": {DEVICES: devices}}}
+            for name in ("greedy", "first"):
+                await yard.ask(merge_patch(PODS, "default", name, lie))
+            await yard.pod("second", gpus=1)
+            assert (await yard.bound("second"))["metadata"]["annotations"][DEVICES] == "1"
+
+    play(story)
+
+
+def test_devices_that_can_not_be_are_not_believed_of_pods_from_before() -> None:
+    async def story() -> None:
+        async with LiveServer(open_server(None)) as live:
+            yard = Yard(live, Faulty(InProcess(live)))
+            relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
+            scheduler = Scheduler(yard.sender, relaxed, backoff=SOON)
+            decode = msgspec.json.Decoder(SeenPod).decode
+            for name, gpus, devices in (("none", 0, "0,1"), ("one", 1, "0,1"), ("its", 1, "1")):
+                await yard.pod(name, gpus=gpus, nodeName="here")
+                said = {"metadata": {"annotations": {DEVICES: devices}}}
+                await yard.ask(merge_patch(PODS, "default", name, said))
+            await yard.pod("new", gpus=1)
+            for name in ("none", "one", "its", "new"):
+                found = await yard.sender.send(get(PODS, "default", name))
+                scheduler.changed(decode(found.body))
+            assert await scheduler._place()
+            new = decode((await yard.sender.send(get(PODS, "default", "new"))).body)
+            assert new.metadata.annotations[DEVICES] == "0"
+
+    play(story)
+
+
+def test_pods_that_are_placed_together_reach_the_disk_together(tmp_path: Path) -> None:
+    async def story() -> None:
+        server = open_server(tmp_path / "store.sqlite")
+        async with LiveServer(server) as live:
+            yard = Yard(live, Faulty(InProcess(live)))
+            relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
+            scheduler = Scheduler(yard.sender, relaxed, backoff=SOON)
+            decode = msgspec.json.Decoder(SeenPod).decode
+            for number in range(20):
+                await yard.pod(f"pod-{number}")
+                found = await yard.sender.send(get(PODS, "default", f"pod-{number}"))
+                scheduler.changed(decode(found.body))
+            journal, batches = server.store.journal, []
+            write = journal.write
+
+            def counted(batch: Batch) -> None:
+                batches.append(len(batch.revisions))
+                write(batch)
+
+            journal.write = counted  # type: ignore[method-assign]
+            assert await scheduler._place()
+            assert sum(batches) == 20
+            assert len(batches) <= 2, batches
+        server.store.journal.close()
 
     play(story)

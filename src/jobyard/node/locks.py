@@ -32,26 +32,33 @@ def take(path: Path) -> int | None:
 def holder_of(path: Path) -> int:
     """The pid of the other process that has it, else 0; found out without ever taking it.
 
-    Only on Linux, as all that runs pods.
+    Also 0 if that process is in another PID namespace, where it has no number of ours; `is_taken`
+    knows. Only on Linux, as all that runs pods.
     """
+    return _asked(path)[1]
+
+
+def _asked(path: Path) -> tuple[bool, int]:
+    """Whether another process has it, and its pid if that can be known."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
-        return 0
+        return False, 0
     try:
         question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
     finally:
         os.close(descriptor)
     kind, *_, pid = struct.unpack(_FLOCK, answer)
-    return int(pid) if kind != fcntl.F_UNLCK else 0
+    is_taken = kind != fcntl.F_UNLCK
+    return is_taken, int(pid) if is_taken else 0
 
 
 if sys.platform == "linux":
 
     def is_taken(path: Path) -> bool:
         """Whether another process has it."""
-        return holder_of(path) != 0
+        return _asked(path)[0]
 
 else:
 

@@ -44,6 +44,7 @@ from jobyard.run.problem import EngineError
 from jobyard.run.relaxing import RelaxedSender
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.placing import Machine
+from jobyard.server.journal import JournalError
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 
@@ -103,7 +104,10 @@ class Engine:
             )
         runtime = runtime_for(self.settings.runtime, path, self._say)
         self.runtime_name = "sandbox" if isinstance(runtime, SandboxRuntime) else "host"
-        server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
+        try:
+            server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
+        except JournalError as problem:
+            raise EngineError(str(problem)) from problem
         self._stack.callback(server.store.journal.close)
         self.live = await self._stack.enter_async_context(LiveServer(server))
         install_own_crds(server)

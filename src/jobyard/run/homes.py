@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ _RUNS: Final = "runs"
 _CLAIMS: Final = "claims"
 _RUNS_LOCK: Final = "runs.lock"
 _LOCK: Final = "engine.lock"
+# What an engine's folder has, be it of an older one.
+_OURS: Final = frozenset({_LOCK, "engine.log", "store.sqlite", "pods", "pki", "hub.lock"})
 # The folders whose lock this process has.
 _HELD: Final[set[Path]] = set()
 
@@ -63,9 +66,11 @@ class DataFolder:
         with usable(self.path):
             self.make()
             # Somebody else's folder, or one that others can read, is no place for secrets.
-            if self.path.stat().st_uid != os.geteuid():
+            found = self.path.stat()
+            if found.st_uid != os.geteuid():
                 raise HomeError(f"{self.path} belongs to another user; name one with --data-dir")
-            self.path.chmod(0o700)
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                self._close_to_others()
             lock = locks.take(self.path / _LOCK) if self.path not in _HELD else None
         if lock is None:
             raise HomeError(
@@ -89,10 +94,20 @@ class DataFolder:
         self._lock = -1
         _HELD.discard(self.path)
 
+    def _close_to_others(self) -> None:
+        """Not a folder that is there for something else, such as a home."""
+        names = {path.name for path in self.path.iterdir()}
+        if names and names.isdisjoint(_OURS):
+            raise HomeError(
+                f"{self.path} is open to others and not an engine's;"
+                " name a new or an empty folder with --data-dir"
+            )
+        self.path.chmod(0o700)
+
     def make(self) -> None:
         """The folder itself, for its owner alone; HomeError if it can't be."""
         with usable(self.path):
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.path)
 
     def announce(self, presence: Presence) -> None:
         """From now on others find this engine."""
@@ -130,6 +145,13 @@ class DataFolder:
             return msgspec.json.decode(self._presence.read_bytes(), type=Presence)
         except (OSError, msgspec.MsgspecError):
             return None
+
+
+def make_private(path: Path) -> None:
+    """The folder and those above it that aren't there, for their owner, whatever the umask is."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextmanager
@@ -211,7 +233,7 @@ def _all_runs(home: Path) -> Iterator[Path]:
     """
     runs = home / _RUNS
     with usable(home):
-        runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(runs)
         # Beside the folder: whatever is in there is a run.
         lock = os.open(home / _RUNS_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

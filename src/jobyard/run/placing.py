@@ -23,6 +23,7 @@ from jobyard.client.unreadable import Unreadable
 from jobyard.client.watching import Watched, follow
 from jobyard.numerals import INT32_MAX, whole_number
 from jobyard.run.node_watching import NodeView, SeenNode
+from jobyard.schedule.amounts import GPU
 from jobyard.schedule.placing import (
     Candidate,
     Machine,
@@ -32,6 +33,7 @@ from jobyard.schedule.placing import (
     Refused,
     place,
 )
+from jobyard.schedule.requests import requested
 
 # What a pod's template asks of a GPU becomes the numbers of devices that are its own.
 DEVICES: Final = "jobyard.dev/gpu-devices"
@@ -101,6 +103,8 @@ class Scheduler:
         self._node = NodeView(machine, self._changed.set)
         # What was bound, by uid, until the watch tells of it: it must not be placed twice.
         self._bound: dict[str, Placed] = {}
+        # The devices that were given away, by uid.
+        self._given: dict[str, tuple[int, ...]] = {}
         # What was told last, by uid.
         self._told: dict[str, str] = {}
         self._unreadable: deque[Unreadable] = deque(maxlen=_UNREADABLE_MAX)
@@ -122,7 +126,7 @@ class Scheduler:
 
     def replaced(self, items: Sequence[SeenPod], resource_version: str) -> None:  # noqa: ARG002
         self._pods = {pod.metadata.uid: self._as_bound(pod) for pod in items}
-        for memory in (self._bound, self._told):
+        for memory in (self._bound, self._told, self._given):
             for uid in memory.keys() - self._pods.keys():
                 del memory[uid]
         self._changed.set()
@@ -135,6 +139,7 @@ class Scheduler:
         self._pods.pop(obj.metadata.uid, None)
         self._told.pop(obj.metadata.uid, None)
         self._bound.pop(obj.metadata.uid, None)
+        self._given.pop(obj.metadata.uid, None)
         self._changed.set()
 
     def reached(self, resource_version: str) -> None:
@@ -197,19 +202,42 @@ class Scheduler:
         if machine is None:
             # The node's own watch wakes us.
             return True
-        here = [pod.candidate for pod in self._pods.values() if pod.is_on(machine.name)]
+        here = [
+            self._with_devices(pod.candidate, machine)
+            for pod in self._pods.values()
+            if pod.is_on(machine.name)
+        ]
         waiting = [pod.candidate for pod in self._pods.values() if pod.is_waiting]
         if not waiting:
             return True
         decided = _decided(machine, here, waiting)
-        done = [await self._bind(machine.name, placed) for placed in decided.placed]
-        done += [await self._refuse(refused) for refused in decided.refused]
-        return all(done)
+        # All at once: they reach the disk together.
+        bound = await asyncio.gather(
+            *(self._bind(machine.name, placed) for placed in decided.placed),
+            return_exceptions=True,
+        )
+        for problem in bound:
+            if isinstance(problem, BaseException):
+                raise problem
+        done = [await self._refuse(refused) for refused in decided.refused]
+        return all(bound) and all(done)
+
+    def _with_devices(self, pod: Candidate, machine: Machine) -> Candidate:
+        """The pod with the devices that are its own: what we gave it, else what it says and may be.
+
+        Anybody can write an annotation.
+        """
+        devices = self._given.get(pod.uid)
+        if devices is None:
+            devices = pod.devices if _may_have(machine, pod) else ()
+        return msgspec.structs.replace(pod, devices=devices)
 
     async def _bind(self, node: str, placed: Placed) -> bool:
         pod = placed.pod
         metadata: dict[str, Any] = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
-        if placed.devices:
+        seen = self._pods.get(pod.uid)
+        if placed.devices or (seen is not None and DEVICES in seen.metadata.annotations):
+            # Also over what somebody else wrote there.
             metadata["annotations"] = _notes(placed)
         binding = {
             "apiVersion": "v1",
@@ -224,6 +252,7 @@ class Scheduler:
             level = logging.DEBUG if answer.status in _OVERTAKEN else logging.WARNING
             _log.log(level, "binding %s/%s: %s", pod.namespace, pod.name, answer.problem)
             return False
+        self._given[pod.uid] = placed.devices
         seen = self._pods.get(pod.uid)
         if seen is not None and not seen.spec.get("nodeName"):
             self._bound[pod.uid] = placed
@@ -283,8 +312,20 @@ class Scheduler:
         await self._sender.send(create(EVENTS, pod.namespace, event))
 
 
+def _may_have(machine: Machine, pod: Candidate) -> bool:
+    """Whether the devices that a pod names can be its own."""
+    devices = pod.devices
+    if not devices or len(set(devices)) < len(devices) or max(devices) >= machine.capacity[GPU]:
+        return False
+    try:
+        return len(devices) <= requested(pod.spec)[GPU]
+    except Exception:
+        # What it asks for is not understood; `_decided` says so.
+        return False
+
+
 def _notes(placed: Placed) -> dict[str, str]:
-    return {DEVICES: ",".join(map(str, placed.devices))} if placed.devices else {}
+    return {DEVICES: ",".join(map(str, placed.devices))}
 
 
 def _decided(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Placement:

@@ -12,7 +12,13 @@ from datetime import UTC, datetime
 from jobyard.numerals import port_number
 from jobyard.run.engine import Engine, EngineSettings, Say
 from jobyard.run.homes import DataFolder, Presence
-from jobyard.server.credentials import credentials, write_kubeconfig, write_private
+from jobyard.run.problem import EngineError
+from jobyard.server.credentials import (
+    CredentialsError,
+    credentials,
+    write_kubeconfig,
+    write_private,
+)
 from jobyard.server.serving import LOOPBACK, Doorway, HttpServer
 
 
@@ -39,9 +45,12 @@ async def serving_engine(
 async def open_door(engine: Engine, port: int = 0) -> AsyncIterator[HttpServer]:
     """Listens for others; a port of 0 is the one before if it is free, else any."""
     folder = engine.folder
-    known = credentials(folder.path / "pki", datetime.now(UTC))
     wanted = port or _port_before(folder)
-    doorway = Doorway(token=known.token, tls=known.tls(), port=wanted)
+    try:
+        known = credentials(folder.path / "pki", datetime.now(UTC))
+        doorway = Doorway(token=known.token, tls=known.tls(), port=wanted)
+    except CredentialsError as problem:
+        raise EngineError(str(problem)) from problem
     served = HttpServer(engine.live, doorway, kubelet=engine.kubelet)
     try:
         await served.__aenter__()

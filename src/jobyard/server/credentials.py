@@ -11,6 +11,7 @@ import base64
 import datetime
 import ipaddress
 import os
+import re
 import secrets
 import ssl
 from pathlib import Path
@@ -28,9 +29,15 @@ VALID_AFTER: Final = datetime.timedelta(days=825)
 # New ones are made when the old ones would not last this long.
 VALID_LEFT: Final = datetime.timedelta(days=30)
 TOKEN_BYTES: Final = 32
+TOKEN_LENGTH_MIN: Final = 32
+_TOKEN: Final = re.compile(rf"[A-Za-z0-9_-]{{{TOKEN_LENGTH_MIN},}}")
 PRIVATE_MODE: Final = 0o600
 _NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _ADDRESSES: Final = ("127.0.0.1", "::1")
+
+
+class CredentialsError(Exception):
+    """A file of them can't be used; the message says which, and what to do."""
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -43,13 +50,29 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def token(self) -> str:
-        return self.token_file.read_text().strip()
+        """Only what can't be guessed lets anybody in."""
+        try:
+            text = self.token_file.read_bytes().strip(b"\r\n").decode("ascii")
+        except UnicodeDecodeError:
+            text = ""
+        if _TOKEN.fullmatch(text) is None:
+            raise CredentialsError(
+                f"{self.token_file} has no token: at least {TOKEN_LENGTH_MIN} letters, digits,"
+                " dashes or underscores; remove the file, and a new one is made"
+            )
+        return text
 
     def tls(self) -> ssl.SSLContext:
         """What the server needs to listen."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self.certificate, self.key)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (ssl.SSLError, ValueError) as problem:
+            raise CredentialsError(
+                f"{self.key} and {self.certificate} can't be used ({problem});"
+                " remove both, and new ones are made"
+            ) from problem
         return context
 
 
@@ -69,10 +92,16 @@ def _lasts(found: Credentials, now: datetime.datetime) -> bool:
     if not all(file.is_file() for file in files):
         return False
     try:
-        certificate = x509.load_pem_x509_certificate(found.certificate.read_bytes())
+        made = [
+            x509.load_pem_x509_certificate(f.read_bytes()) for f in (found.certificate, found.ca)
+        ]
     except ValueError:
         return False
-    return certificate.not_valid_after_utc > now + VALID_LEFT
+    # Made by a clock that was ahead, they would be good only later.
+    return all(
+        each.not_valid_before_utc <= now and each.not_valid_after_utc > now + VALID_LEFT
+        for each in made
+    )
 
 
 def _make(made: Credentials, now: datetime.datetime) -> None:

@@ -102,7 +102,9 @@ class Door:
         self._loop.add_reader(self._listening, self._accept)
 
     def close(self) -> None:
-        """Nobody else comes in, and who was not let in goes; the others stay."""
+        """Nobody else comes in, and who was not let in goes; the others stay. May be twice."""
+        if self._is_closed:
+            return
         self._is_closed = True
         for timer in (self._pause, self._sweep):
             if timer is not None:

@@ -31,7 +31,7 @@ async def followed(watch: Watch) -> AsyncGenerator[bytes, None]:
     try:
         while True:
             more.clear()
-            if lines := watch.take():
+            while lines := watch.take():
                 yield lines
             if watch.ended or loop.time() >= end:
                 return
@@ -46,7 +46,7 @@ async def followed(watch: Watch) -> AsyncGenerator[bytes, None]:
                 timer.cancel()
     finally:
         watch.wake = None
-        watch.end()
+        watch.drop()
 
 
 def _marks(now: float, end: float) -> Iterator[float]:

@@ -1,9 +1,8 @@
 """The SQLite file: every revision of every object that is current or recent.
 
 One table is enough. A write adds a row; a row goes when what took its place is no longer told to
-watches. So a start reads what is there now and the recent past in one pass, and one commit holds
-any number of writes. The store decides what to write and what to drop; threads and the loop are
-`committing`'s business.
+watches. A start reads what is there now, and one commit holds any number of writes. The store
+decides what to write and what to drop; threads and the loop are `committing`'s business.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +72,13 @@ class Journal:
                 timeout=BUSY_SECONDS,
             )
             self._prepare(durable)
+        except sqlite3.DatabaseError as problem:
+            if getattr(problem, "sqlite_errorcode", 0) in (
+                sqlite3.SQLITE_NOTADB,
+                sqlite3.SQLITE_CORRUPT,
+            ):
+                raise self.damaged(str(problem)) from problem
+            raise JournalError(f"{self._name}: {problem}") from problem
         except (sqlite3.Error, OSError) as problem:
             raise JournalError(f"{self._name}: {problem}") from problem
 
@@ -90,14 +97,43 @@ class Journal:
         self._db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_FORMAT}; COMMIT;")
 
     def floors(self) -> dict[str, int]:
-        rows = self._db.execute("SELECT shelf, version FROM floors")
-        return {str(shelf): version for shelf, version in rows}
+        with self._reading():
+            rows = self._db.execute("SELECT shelf, version FROM floors")
+            return {str(shelf): version for shelf, version in rows}
 
-    def revisions(self) -> Iterator[Revision]:
-        """Everything in the order in which it was written."""
-        rows = self._db.execute("SELECT version, shelf, key, data FROM revisions ORDER BY version")
-        for version, shelf, key, data in rows:
-            yield Revision(version, shelf, key, data)
+    def versions(self) -> Iterator[tuple[int, str, str]]:
+        """Of everything the version, shelf and key, in the order in which it was written."""
+        with self._reading():
+            yield from self._db.execute(
+                "SELECT version, shelf, key FROM revisions ORDER BY version"
+            )
+
+    def revisions(self, versions: Iterable[int] | None = None) -> Iterator[Revision]:
+        """Those of some versions, or everything in the order in which it was written."""
+        asked = "SELECT version, shelf, key, data FROM revisions"
+        with self._reading():
+            if versions is None:
+                for row in self._db.execute(f"{asked} ORDER BY version"):
+                    yield Revision(*row)
+                return
+            for version in versions:
+                yield Revision(
+                    *self._db.execute(f"{asked} WHERE version = ?", (version,)).fetchone()
+                )
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as problem:
+            raise self.damaged(str(problem)) from problem
+
+    def damaged(self, why: str) -> JournalError:
+        """What is said of a file that can be opened and not understood."""
+        return JournalError(
+            f"{self._name} is damaged: {why}; put a copy from before in its place,"
+            " or move it away to begin anew without the objects in it"
+        )
 
     def write(self, batch: Batch) -> None:
         """One transaction. After an error nothing of it is in the file."""

@@ -135,7 +135,7 @@ class HttpServer:
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             return False
         # Bytes that are no UTF-8 came as halves of surrogate pairs, and go back to what they were.
-        given = authorization[len(_SCHEME) :].strip().encode("utf-8", "surrogateescape")
+        given = authorization[len(_SCHEME) :].strip(" \t").encode("utf-8", "surrogateescape")
         return hmac.compare_digest(given, self._token)
 
     async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:

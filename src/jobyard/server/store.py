@@ -20,6 +20,8 @@ from jobyard.server.resource import Object
 # How much of the past a watch can resume from, for each kind.
 CHANGES_MAX: Final = 4096
 CHANGES_BYTES_MAX: Final = 32 * 1024 * 1024
+# How much may wait for all watches together.
+WATCHED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -99,6 +101,15 @@ class Change:
 
 class Watcher(Protocol):
     """Who wants to know what changes on a shelf."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has still to tell."""
+        ...
+
+    def drop(self) -> None:
+        """Forget them, and end."""
+        ...
 
     def offer(self, change: Change) -> None: ...
 
@@ -193,6 +204,8 @@ class Store:
         self._pending: list[Change] = []
         self._obsolete: list[int] = []
         self._floors: dict[str, int] = {}
+        # Since they were last counted.
+        self._watches_grown = 0
         self.failure: BaseException | None = None
         # Why nothing gets to the disk at the moment; reads then show what is on it.
         self.trouble = ""
@@ -204,20 +217,41 @@ class Store:
         self.committed = self.version
 
     def _load(self) -> None:
+        """What is there now. The past is not: decoded, it shares nothing and takes many times the
+        room that it took before, so watches of before are told to list again, as by a real server.
+        """
         for name, floor in self.journal.floors().items():
-            self.shelf(name).floor = floor
-        for revision in self.journal.revisions():
-            shelf = self.shelf(revision.shelf)
-            after = None
-            if revision.data is not None:
-                value = _decode(revision.data)
-                after = Stored(revision.key, revision.version, value, tail_of(value))
-            if revision.version > shelf.floor:
-                before = shelf.objects.get(revision.key)
-                shelf.apply(Change(shelf.name, revision.version, revision.key, before, after))
+            shelf = self.shelf(name)
+            shelf.floor = shelf.version = floor
+        newest: dict[tuple[str, str], int] = {}
+        for version, name, key in self.journal.versions():
+            former = newest.get((name, key))
+            if former is not None:
+                self._obsolete.append(former)
+            newest[name, key] = version
+            self.shelf(name).version = version
+        for revision in self.journal.revisions(newest.values()):
+            if revision.data is None:
+                # Its version stays as the floor of its shelf.
+                self._obsolete.append(revision.version)
             else:
-                shelf.place(revision.key, after)
-            self.version = max(self.version, revision.version)
+                self._place(revision, revision.data)
+        for shelf in self.shelves.values():
+            shelf.version = max(shelf.version, shelf.floor)
+            self.version = max(self.version, shelf.version)
+            if shelf.floor < shelf.version:
+                shelf.floor = self._floors[shelf.name] = shelf.version
+
+    def _place(self, revision: Revision, data: bytes) -> None:
+        try:
+            value = _decode(data)
+            # What every reader of it relies on.
+            _ = value["metadata"]["name"], value["kind"], value["apiVersion"]
+            after = Stored(revision.key, revision.version, value, tail_of(value))
+        except (msgspec.DecodeError, LookupError, TypeError, AttributeError) as problem:
+            why = f"{revision.shelf} {revision.key} can't be read ({problem})"
+            raise self.journal.damaged(why) from problem
+        self.shelf(revision.shelf).place(revision.key, after)
 
     def shelf(self, name: str) -> Shelf:
         found = self.shelves.get(name)
@@ -291,6 +325,20 @@ class Store:
         """Nothing is answered from here on, and every watch ends."""
         self.failure = failure
         self.end_watches()
+
+    def watches_grew(self, size: int) -> None:
+        """So many bytes more wait to be told; who has most of too many is dropped."""
+        self._watches_grown += size
+        if self._watches_grown < WATCHED_BYTES_MAX // 32:
+            return
+        self._watches_grown = 0
+        watchers = [each for shelf in self.shelves.values() for each in shelf.watchers]
+        total = sum(each.size for each in watchers)
+        for largest in sorted(watchers, key=lambda each: each.size, reverse=True):
+            if total <= WATCHED_BYTES_MAX:
+                return
+            total -= largest.size
+            largest.drop()
 
     def end_watches(self) -> None:
         for shelf in self.shelves.values():

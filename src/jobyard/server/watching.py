@@ -7,6 +7,7 @@ A client that doesn't read is dropped: it comes back and resumes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
@@ -28,6 +29,8 @@ from jobyard.server.selectors import Selection
 from jobyard.server.store import Change, Shelf, Store, Stored
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+# How much of it is handed out at a time, and so is nowhere else until it is sent.
+PIECE_BYTES_MAX: Final = 128 * 1024
 _START_MARK: Final = {"k8s.io/initial-events-end": "true"}
 
 
@@ -117,7 +120,9 @@ class Watch:
         self._prefix = prefix
         self.allows_bookmarks = allows_bookmarks
         self.timeout_seconds: float | None = None
-        self._lines: list[bytes] = []
+        # What was there when it began, in pieces: made into lines as they are taken.
+        self._first: deque[Stored | bytes] = deque()
+        self._lines: deque[bytes] = deque()
         self._size = 0
         self._shelf: Shelf | None = None
         self._store: Store | None = None
@@ -140,9 +145,13 @@ class Watch:
         """Everything that is there at a version, as if it had just come."""
         for item in items:
             if self._selects(item):
-                self._add(self._form.line(EventType.ADDED, item), item.version)
+                self._first.append(item)
+                self._told = max(self._told, item.version)
         if marks_start and self.allows_bookmarks:
-            self._add(self._form.bookmark(version, dict(_START_MARK)), version)
+            self._first.append(self._form.bookmark(version, dict(_START_MARK)))
+            self._told = max(self._told, version)
+        if self._first and self.wake is not None:
+            self.wake()
 
     def offer(self, change: Change) -> None:
         if self.ended:
@@ -180,14 +189,38 @@ class Watch:
         self._size += len(line)
         self._told = max(self._told, version)
         if self._size > PENDING_BYTES_MAX:
-            self.end()
+            self.drop()
         elif self.wake is not None:
             self.wake()
+        if self._store is not None:
+            self._store.watches_grew(len(line))
+
+    @property
+    def size(self) -> int:
+        """How many bytes wait to be taken."""
+        return self._size
 
     def take(self) -> bytes:
-        """All lines so far, once."""
-        lines, self._lines, self._size = self._lines, [], 0
+        """The next lines, each once: as many as make a piece; empty if there are none."""
+        lines: list[bytes] = []
+        room = PIECE_BYTES_MAX
+        while self._first and room > 0:
+            first = self._first.popleft()
+            line = first if isinstance(first, bytes) else self._form.line(EventType.ADDED, first)
+            lines.append(line)
+            room -= len(line)
+        while self._lines and room > 0:
+            lines.append(self._lines.popleft())
+            room -= len(lines[-1])
+            self._size -= len(lines[-1])
         return b"".join(lines)
+
+    def drop(self) -> None:
+        """It ends, and what waits is told to nobody: the client comes back and resumes."""
+        self._first.clear()
+        self._lines.clear()
+        self._size = 0
+        self.end()
 
     def end(self) -> None:
         """No more lines come; safe to call twice."""
