@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,7 +72,9 @@ def lived_in(is_ordinary: bool) -> Iterator[tuple[Machine, Resident]]:
         yield both
 
 
-def job(who: Resident, script: str, name: str = "job", mounts: str = "[]", volumes: str = "[]") -> str:
+def job(
+    who: Resident, script: str, name: str = "job", mounts: str = "[]", volumes: str = "[]"
+) -> str:
     text = JOB.format(name=name, script=json.dumps(script), mounts=mounts, volumes=volumes)
     return str(who.write(f"{name}.yaml", text))
 
@@ -116,15 +119,17 @@ def test_a_host_path_that_isnt_there_is_made_inside_only(
 ) -> None:
     """But where the user's own files are, it is made as on a cluster."""
     machine, who = lived_in
-    paths = ["/dev/jy-kfd", "/opt/jy/hal", "/jy-new/deep", str(who.home / "out"), "/data"]
+    # Devices are this machine's own, which others use too.
+    device = f"/dev/jy-{uuid.uuid4().hex[:8]}"
+    paths = [device, "/opt/jy/hal", "/jy-new/deep", str(who.home / "out"), "/data"]
     types = ["", "DirectoryOrCreate", "FileOrCreate", "DirectoryOrCreate", ""]
     volumes = [
         {"name": f"v{n}", "hostPath": {"path": path, "type": kind}}
         for n, (path, kind) in enumerate(zip(paths, types, strict=True))
     ]
     mounts = [{"name": f"v{n}", "mountPath": path} for n, path in enumerate(paths)]
-    script = "for one in /dev/jy-kfd /opt/jy/hal $HOME/out; do touch $one/file; done; "
-    script += "[ -f /jy-new/deep ] && cat /data/set && ls /dev/jy-kfd /opt/jy/hal"
+    script = f"for one in {device} /opt/jy/hal $HOME/out; do touch $one/file; done; "
+    script += f"[ -f /jy-new/deep ] && cat /data/set && ls {device} /opt/jy/hal"
     path = job(who, script, mounts=json.dumps(mounts), volumes=json.dumps(volumes))
     done = who.run("run", path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -132,6 +137,7 @@ def test_a_host_path_that_isnt_there_is_made_inside_only(
     told = [line for line in done.stdout.splitlines() if "is not on this machine" in line]
     assert [line.split()[1] for line in told] == paths[:3]
     assert [each.name for each in (who.home / "out").iterdir()] == ["file"]
+    assert not Path(device).exists()
     assert machine.changes() == {}
 
 
@@ -173,25 +179,33 @@ apiVersion: batch.tensorstack.dev/v1beta1
 kind: MPIJob
 metadata: {{name: {name}}}
 spec:
-  mpiConfig: {{home: /usr, slotsPerWorker: 1, progressMeter: false, extraMPIArgs: [--allow-run-as-root]}}
   worker:
     replicas: 2
-    template: {{spec: {{containers: [{{name: worker, image: any, command: [hostname]}}]}}}}
+    cmd: [sh, -c, 'echo ran $(hostname)']
+    extraMPIArgs: [-N, "1", --allow-run-as-root, -bind-to, none]
+    template: {{spec: {{containers: [{{name: mpi-worker, image: any}}]}}}}
+  ssh: {{sshdPath: /usr/sbin/sshd, sshAuthMountPath: /root/.ssh}}
 """
 
 
+@pytest.mark.long
 @needs_ssh
-def test_jobs_that_log_in_run_where_their_folders_are_closed(
+@needs_mpi
+def test_many_jobs_that_log_in_find_each_their_own_hosts_where_their_folders_are_closed(
     lived_in: tuple[Machine, Resident],
 ) -> None:
     machine, who = lived_in
-    names = [f"ds-{n}" for n in range(3)]
-    paths = [str(who.write(f"{name}.yaml", DEEPSPEED.format(name=name))) for name in names]
-    done = who.run("run", *paths, seconds=150)
+    ours = {f"ds-{n}": DEEPSPEED for n in range(10)} | {f"mpi-{n}": MPI for n in range(10)}
+    paths = [str(who.write(f"{name}.yaml", text.format(name=name))) for name, text in ours.items()]
+    done = who.run("run", *paths, seconds=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in names:
-        told = [line for line in done.stdout.splitlines() if f"slots=2 {name}-worker" in line]
-        assert [line.rpartition(" ")[2] for line in told] == [f"{name}-worker-{n}" for n in range(2)]
+    for name in ours:
+        told = [
+            line.rpartition(" ")[2]
+            for line in done.stdout.splitlines()
+            if f" {name}-worker-" in line and (" ran " in line or " slots=2 " in line)
+        ]
+        assert sorted(told) == [f"{name}-worker-{n}" for n in range(2)], done.stdout
     assert machine.changes() == {}
 
 

@@ -152,7 +152,7 @@ def test_calls_that_no_container_needs_are_denied_and_others_work(data: Path) ->
 CHANGING = """
 for path in /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness /sys/kernel/mm/ksm/run \
     /sys/fs/cgroup/cgroup.procs; do
-    [ ! -e $path ] || ! cat $path >/dev/null || ! (cat $path >$path) 2>/dev/null || echo "wrote $path"
+    [ ! -e $path ] || ! (: >>$path) 2>/dev/null || echo "can write $path"
 done
 [ -z "$(find /dev -type b)" ] || echo disks
 [ ! -e /dev/mem ] && [ ! -e /dev/kmsg ] || echo memory
@@ -251,7 +251,9 @@ def test_a_machine_without_room_for_a_process_is_waited_for(data: Path, tmp_path
 def verdict(program: bytes, architecture: int, number: int, argument: int = 0) -> int:
     """What a filter says: 0 allowed, else the error."""
     steps = [*struct.iter_unpack("HBBI", program)]
-    call = struct.pack("iIQQ", number if number < 2**31 else number - 2**32, architecture, 0, argument)
+    call = struct.pack(
+        "iIQQ", number if number < 2**31 else number - 2**32, architecture, 0, argument
+    )
     at, value = 0, 0
     while True:
         code, then, otherwise, operand = steps[at]
@@ -311,13 +313,20 @@ def rows() -> Iterator[seccomp.Row]:
 
 
 @pytest.mark.parametrize(
-    ("header", "column"), [("x86_64-linux-gnu/asm/unistd_64.h", 1), ("x86_64-linux-gnu/asm/unistd_32.h", 3), ("asm-generic/unistd.h", 2)]
+    ("header", "column"),
+    [
+        ("x86_64-linux-gnu/asm/unistd_64.h", 1),
+        ("x86_64-linux-gnu/asm/unistd_32.h", 3),
+        ("asm-generic/unistd.h", 2),
+    ],
 )
 def test_numbers_are_those_of_the_kernels_headers(header: str, column: int) -> None:
     path = Path("/usr/include", header)
     if not path.exists():
         pytest.skip("the kernel's headers aren't installed")
-    found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\s*$", path.read_text(), re.MULTILINE))
+    found = dict(
+        re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\s*$", path.read_text(), re.MULTILINE)
+    )
     ours = {row[0]: str(row[column]) for row in rows() if row[column] >= 0}
     # Newer than the headers may be, and the ones for time of 64 bits on 32-bit machines.
     assert ours.keys() - found.keys() <= {"open_tree_attr"}
@@ -354,9 +363,7 @@ def kept(*names: str, **more: bool) -> Privileges:
             id="may gain privileges",
         ),
         pytest.param({"allowPrivilegeEscalation": False}, Privileges(), id="may not"),
-        pytest.param(
-            {"seccompProfile": {"type": "Unconfined"}}, UNFILTERED, id="without a filter"
-        ),
+        pytest.param({"seccompProfile": {"type": "Unconfined"}}, UNFILTERED, id="without a filter"),
         pytest.param({"seccompProfile": {"type": "RuntimeDefault"}}, Privileges(), id="with one"),
         pytest.param({"capabilities": {"drop": ["ALL"]}}, kept(), id="none"),
         pytest.param(
