@@ -227,3 +227,35 @@ def test_what_doctor_promises_holds(lived_in: tuple[Machine, Resident]) -> None:
     done = who.run("run", *map(str, chosen), seconds=150)
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.changes() == {}
+
+
+def test_where_there_can_be_no_layer_jobs_run_and_it_is_said_once(is_ordinary: bool) -> None:
+    with resident(is_ordinary=is_ordinary, depth=2) as (machine, who):
+        done = who.run("doctor", "-o", "json")
+        (layers,) = (each for each in json.loads(done.stdout) if each["name"] == "overlay mounts")
+        assert not layers["isThere"]
+        assert "stays there" in layers["remedy"]
+        mounts = "[{name: v, mountPath: /jy-new/deep}, {name: v, mountPath: /usr/local/jy-new}]"
+        script = "touch /jy-new/deep/file; ls /usr/local/jy-new; ls -A $HOME/jobyard/runs"
+        path = job(who, script, mounts=mounts, volumes="[{name: v, emptyDir: {}}]")
+        told = who.run("run", path)
+        assert told.returncode == 0, told.stdout + told.stderr
+        lines = told.stdout.splitlines()
+        assert [line for line in lines if line.startswith("worker-0 | ")] == ["worker-0 | file"]
+        assert (
+            len([line for line in lines if "folders stays there: no overlay mounts" in line]) == 1
+        )
+        # No mount point of ours stays, even so.
+        assert machine.changes() == {}
+
+
+def test_a_folder_may_have_any_name(is_ordinary: bool) -> None:
+    """Also one that means something to the kernel among the options of a mount."""
+    script = "mkdir '/da:ta,1'; mount -t tmpfs tmpfs '/da:ta,1'; echo told >'/da:ta,1/set'"
+    with resident(is_ordinary=is_ordinary, script=script) as (machine, who):
+        path = job(who, "cat '/da:ta,1/set'; touch '/da:ta,1/new' /etc/jy-new && echo written")
+        done = who.run("run", path, JOBYARD_HOME=str(who.home / "a,b:c\\d e"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        seen = [line for line in done.stdout.splitlines() if line.startswith("worker-0 | ")]
+        assert seen == ["worker-0 | told", "worker-0 | written"]
+        assert machine.changes() == {}

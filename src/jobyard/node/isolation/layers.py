@@ -13,7 +13,6 @@ the machine's own (`kept`) and which nobody is to see (`hidden`); the deeper one
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import stat
@@ -145,8 +144,6 @@ class Layers:
     def lay(self) -> str:
         """The folder that is to become the root; OSError where there can be no such layer."""
         os.makedirs(self._staging, exist_ok=True)
-        if any(sign in self._scratch for sign in _SIGNS):
-            raise OSError(errno.EINVAL, "overlays can't be told this path", self._scratch)
         root = self._wanted.root
         if root == "/" and self._has_locked_mounts(root):
             self._try_overlay()
@@ -266,8 +263,6 @@ class Layers:
         self._overlay_in(self._memory(), place, place)
 
     def _overlay(self, lower: str, target: str) -> None:
-        if any(sign in lower for sign in _SIGNS):
-            raise OSError(errno.EINVAL, "overlays can't be told this path", lower)
         self._count += 1
         # Of an ordinary user's writing there is little in the system's folders, and making and
         # removing a layer on the disk takes longer than all else.
@@ -292,10 +287,10 @@ class Layers:
         upper, work = f"{place}/upper-{self._count}", f"{place}/work-{self._count}"
         os.mkdir(upper)
         os.mkdir(work)
-        below = lower
+        below = _told(lower)
         if self._wanted.is_mapped:
-            below = f"{self._owned_folders(lower, upper)}:{lower}"
-        _mount_overlay(f"lowerdir={below},upperdir={upper},workdir={work}", target)
+            below = f"{_told(self._owned_folders(lower, upper))}:{below}"
+        _mount_overlay(f"lowerdir={below},upperdir={_told(upper)},workdir={_told(work)}", target)
 
     def _owned_folders(self, lower: str, upper: str) -> str:
         """Lets an ordinary user write where, in a container, root would.
@@ -366,6 +361,14 @@ def hide(path: str) -> None:
         kernel.mount("tmpfs", path, "tmpfs", _PLAIN, "mode=755")
     elif os.path.lexists(path):
         kernel.mount(os.devnull, path, "", kernel.MS_BIND)
+
+
+def _told(path: str) -> str:
+    """A path as it can be told to the kernel among other options."""
+    if not any(sign in path for sign in _SIGNS):
+        return path
+    # Open until this process becomes another.
+    return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)}"
 
 
 def _mount_overlay(data: str, target: str) -> None:
