@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,15 +119,17 @@ def test_a_host_path_that_isnt_there_is_made_inside_only(
 ) -> None:
     """But where the user's own files are, it is made as on a cluster."""
     machine, who = lived_in
-    paths = ["/dev/jy-kfd", "/opt/jy/hal", "/jy-new/deep", str(who.home / "out"), "/data"]
+    # Devices are this machine's own, which others use too.
+    device = f"/dev/jy-{uuid.uuid4().hex[:8]}"
+    paths = [device, "/opt/jy/hal", "/jy-new/deep", str(who.home / "out"), "/data"]
     types = ["", "DirectoryOrCreate", "FileOrCreate", "DirectoryOrCreate", ""]
     volumes = [
         {"name": f"v{n}", "hostPath": {"path": path, "type": kind}}
         for n, (path, kind) in enumerate(zip(paths, types, strict=True))
     ]
     mounts = [{"name": f"v{n}", "mountPath": path} for n, path in enumerate(paths)]
-    script = "for one in /dev/jy-kfd /opt/jy/hal $HOME/out; do touch $one/file; done; "
-    script += "[ -f /jy-new/deep ] && cat /data/set && ls /dev/jy-kfd /opt/jy/hal"
+    script = f"for one in {device} /opt/jy/hal $HOME/out; do touch $one/file; done; "
+    script += f"[ -f /jy-new/deep ] && cat /data/set && ls {device} /opt/jy/hal"
     path = job(who, script, mounts=json.dumps(mounts), volumes=json.dumps(volumes))
     done = who.run("run", path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -134,6 +137,7 @@ def test_a_host_path_that_isnt_there_is_made_inside_only(
     told = [line for line in done.stdout.splitlines() if "is not on this machine" in line]
     assert [line.split()[1] for line in told] == paths[:3]
     assert [each.name for each in (who.home / "out").iterdir()] == ["file"]
+    assert not Path(device).exists()
     assert machine.changes() == {}
 
 
@@ -175,27 +179,33 @@ apiVersion: batch.tensorstack.dev/v1beta1
 kind: MPIJob
 metadata: {{name: {name}}}
 spec:
-  mpiConfig: {{home: /usr, slotsPerWorker: 1, progressMeter: false, extraMPIArgs: [--allow-run-as-root]}}
   worker:
     replicas: 2
-    template: {{spec: {{containers: [{{name: worker, image: any, command: [hostname]}}]}}}}
+    cmd: [sh, -c, 'echo ran $(hostname)']
+    extraMPIArgs: [-N, "1", --allow-run-as-root, -bind-to, none]
+    template: {{spec: {{containers: [{{name: mpi-worker, image: any}}]}}}}
+  ssh: {{sshdPath: /usr/sbin/sshd, sshAuthMountPath: /root/.ssh}}
 """
 
 
+@pytest.mark.long
 @needs_ssh
-def test_jobs_that_log_in_run_where_their_folders_are_closed(
+@needs_mpi
+def test_many_jobs_that_log_in_find_each_their_own_hosts_where_their_folders_are_closed(
     lived_in: tuple[Machine, Resident],
 ) -> None:
     machine, who = lived_in
-    names = [f"ds-{n}" for n in range(3)]
-    paths = [str(who.write(f"{name}.yaml", DEEPSPEED.format(name=name))) for name in names]
-    done = who.run("run", *paths, seconds=150)
+    ours = {f"ds-{n}": DEEPSPEED for n in range(10)} | {f"mpi-{n}": MPI for n in range(10)}
+    paths = [str(who.write(f"{name}.yaml", text.format(name=name))) for name, text in ours.items()]
+    done = who.run("run", *paths, seconds=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in names:
-        told = [line for line in done.stdout.splitlines() if f"slots=2 {name}-worker" in line]
-        assert [line.rpartition(" ")[2] for line in told] == [
-            f"{name}-worker-{n}" for n in range(2)
+    for name in ours:
+        told = [
+            line.rpartition(" ")[2]
+            for line in done.stdout.splitlines()
+            if f" {name}-worker-" in line and (" ran " in line or " slots=2 " in line)
         ]
+        assert sorted(told) == [f"{name}-worker-{n}" for n in range(2)], done.stdout
     assert machine.changes() == {}
 
 
@@ -217,3 +227,35 @@ def test_what_doctor_promises_holds(lived_in: tuple[Machine, Resident]) -> None:
     done = who.run("run", *map(str, chosen), seconds=150)
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.changes() == {}
+
+
+def test_where_there_can_be_no_layer_jobs_run_and_it_is_said_once(is_ordinary: bool) -> None:
+    with resident(is_ordinary=is_ordinary, depth=2) as (machine, who):
+        done = who.run("doctor", "-o", "json")
+        (layers,) = (each for each in json.loads(done.stdout) if each["name"] == "overlay mounts")
+        assert not layers["isThere"]
+        assert "stays there" in layers["remedy"]
+        mounts = "[{name: v, mountPath: /jy-new/deep}, {name: v, mountPath: /usr/local/jy-new}]"
+        script = "touch /jy-new/deep/file; ls /usr/local/jy-new; ls -A $HOME/jobyard/runs"
+        path = job(who, script, mounts=mounts, volumes="[{name: v, emptyDir: {}}]")
+        told = who.run("run", path)
+        assert told.returncode == 0, told.stdout + told.stderr
+        lines = told.stdout.splitlines()
+        assert [line for line in lines if line.startswith("worker-0 | ")] == ["worker-0 | file"]
+        assert (
+            len([line for line in lines if "folders stays there: no overlay mounts" in line]) == 1
+        )
+        # No mount point of ours stays, even so.
+        assert machine.changes() == {}
+
+
+def test_a_folder_may_have_any_name(is_ordinary: bool) -> None:
+    """Also one that means something to the kernel among the options of a mount."""
+    script = "mkdir '/da:ta,1'; mount -t tmpfs tmpfs '/da:ta,1'; echo told >'/da:ta,1/set'"
+    with resident(is_ordinary=is_ordinary, script=script) as (machine, who):
+        path = job(who, "cat '/da:ta,1/set'; touch '/da:ta,1/new' /etc/jy-new && echo written")
+        done = who.run("run", path, JOBYARD_HOME=str(who.home / "a,b:c\\d e"))
+        assert done.returncode == 0, done.stdout + done.stderr
+        seen = [line for line in done.stdout.splitlines() if line.startswith("worker-0 | ")]
+        assert seen == ["worker-0 | told", "worker-0 | written"]
+        assert machine.changes() == {}

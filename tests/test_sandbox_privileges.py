@@ -152,7 +152,7 @@ def test_calls_that_no_container_needs_are_denied_and_others_work(data: Path) ->
 CHANGING = """
 for path in /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness /sys/kernel/mm/ksm/run \
     /sys/fs/cgroup/cgroup.procs; do
-    [ ! -e $path ] || ! cat $path >/dev/null || ! (cat $path >$path) 2>/dev/null || echo "wrote $path"
+    [ ! -e $path ] || ! (: >>$path) 2>/dev/null || echo "can write $path"
 done
 [ -z "$(find /dev -type b)" ] || echo disks
 [ ! -e /dev/mem ] && [ ! -e /dev/kmsg ] || echo memory

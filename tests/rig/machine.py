@@ -29,9 +29,15 @@ SITE = next((Path(sys.prefix) / "lib").glob("python3*/site-packages"))
 PYTHON = Path("/opt/jobyard-test-python")
 # How it is set up before anybody uses it; the rest of the words are a script of the test's own.
 SETTING_UP = """
-base=$1; script=$2; prefix=$3; python=$4
-mkdir $base/upper $base/work $base/root
-mount -t overlay overlay -o lowerdir=/,upperdir=$base/upper,workdir=$base/work $base/root
+base=$1; script=$2; prefix=$3; python=$4; depth=$5
+mkdir $base/upper $base/work $base/root $base/under $base/under-upper $base/under-work
+lower=/
+if [ $depth = 2 ]; then
+    layers=lowerdir=/,upperdir=$base/under-upper,workdir=$base/under-work
+    mount -t overlay overlay -o $layers $base/under
+    lower=$base/under
+fi
+mount -t overlay overlay -o lowerdir=$lower,upperdir=$base/upper,workdir=$base/work $base/root
 for name in proc sys dev tmp; do mount --rbind /$name $base/root/$name; done
 mkdir -p $base/root$python
 mount --bind $prefix $base/root$python
@@ -48,9 +54,9 @@ exec sleep infinity
 class Machine:
     """One that is up; commands of a `Resident` run on it."""
 
-    def __init__(self, base: Path, script: str) -> None:
+    def __init__(self, base: Path, script: str, depth: int) -> None:
         self._upper = base / "upper"
-        words = [SETTING_UP, "sh", str(base), script, sys.base_prefix, str(PYTHON)]
+        words = [SETTING_UP, "sh", str(base), script, sys.base_prefix, str(PYTHON), str(depth)]
         way = ("unshare", "--mount", "--propagation", "private")
         self._holder = subprocess.Popen(
             [*way, "sh", "-euc", *words], stdout=subprocess.PIPE, text=True
@@ -118,15 +124,18 @@ class Resident(Person):
 
 
 @contextmanager
-def machine(script: str = "") -> Iterator[Machine]:
-    """Set up by a shell script, which runs on it as root."""
+def machine(script: str = "", depth: int = 1) -> Iterator[Machine]:
+    """Set up by a shell script, which runs on it as root.
+
+    With a depth of 2 its files are below two overlays, and the kernel takes no third.
+    """
     if os.geteuid() != 0:
         pytest.skip(f"only root can have a machine of its own{AS_ROOT}")
     base = Path(tempfile.mkdtemp(prefix="jy-machine-"))
     base.chmod(0o755)
     made = None
     try:
-        made = Machine(base, script)
+        made = Machine(base, script, depth)
         yield made
     finally:
         if made is not None:
@@ -135,7 +144,9 @@ def machine(script: str = "") -> Iterator[Machine]:
 
 
 @contextmanager
-def resident(*, is_ordinary: bool, script: str = "") -> Iterator[tuple[Machine, Resident]]:
+def resident(
+    *, is_ordinary: bool, script: str = "", depth: int = 1
+) -> Iterator[tuple[Machine, Resident]]:
     """Root or an ordinary user with a name, on a machine set up by a script; `$uid` is theirs."""
     with free_uid() as free:
         uid = free if is_ordinary else 0
@@ -144,5 +155,5 @@ def resident(*, is_ordinary: bool, script: str = "") -> Iterator[tuple[Machine, 
         name = "somebody" if is_ordinary else pwd.getpwuid(0).pw_name
         account = f"echo '{name}:x:{uid}:{uid}::{home}:/bin/sh' >>/etc/passwd\n"
         naming = f"uid={uid}\n{account if is_ordinary else ''}"
-        with machine(naming + script) as made, Resident(home, uid, made) as who:
+        with machine(naming + script, depth) as made, Resident(home, uid, made) as who:
             yield made, who

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from typing import Final
 import msgspec
 
 from jobyard.node.hub.netlink import Netlink
-from jobyard.node.isolation import cgroups, kernel
+from jobyard.node.isolation import cgroups, kernel, seccomp
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
 
 
@@ -33,6 +34,8 @@ class What(StrEnum):
     BRIDGE = "bridges"
     PROC = "a fresh /proc"
     OVERLAY = "overlay mounts"
+    FILTERS = "filters of system calls"
+    PROCESSES = "limits of processes"
     MEMORY = "memory control groups"
     CPU = "CPU control groups"
     PASTA = "pasta"
@@ -69,7 +72,9 @@ _REMEDIES: Final = {
     What.PID: _LINUX_REMEDY,
     What.BRIDGE: "load the kernel modules bridge and veth (modprobe bridge veth)",
     What.PROC: "not needed; inside a container, one that may mount /proc (--privileged)",
-    What.OVERLAY: "not needed; files written to a mapped root folder stay there",
+    What.OVERLAY: "what replicas write to the machine's folders stays there; Linux 5.11 has them",
+    What.FILTERS: "not needed; replicas may call whatever their capabilities allow",
+    What.PROCESSES: "not needed; a replica may start as many processes as the machine allows",
     What.MEMORY: "not needed; memory is watched instead (systemd-run --user --scope gives one)",
     What.CPU: "not needed; CPU limits are not enforced (systemd-run --user --scope gives one)",
     What.PASTA: "for pods to reach the network: install passt (/dev/net/tun of mode 666)",
@@ -82,6 +87,8 @@ def look() -> tuple[Ability, ...]:
     """All of them; a few milliseconds."""
     found = _tried_in_child()
     found |= {
+        What.FILTERS: _filter_problem(),
+        What.PROCESSES: _processes_problem(),
         What.MEMORY: _group_problem(memory_bytes=1 << 30, cpu_millis=0),
         What.CPU: _group_problem(memory_bytes=0, cpu_millis=1000),
         What.PASTA: _program_problem("pasta"),
@@ -89,6 +96,11 @@ def look() -> tuple[Ability, ...]:
         What.NFT: _program_problem("nft"),
     }
     return tuple(_ability(what, found.get(what, "not tried")) for what in What)
+
+
+def missing_for_layers(abilities: tuple[Ability, ...]) -> Ability | None:
+    """What keeps what replicas write from being theirs alone, if anything does."""
+    return next((one for one in abilities if one.what == What.OVERLAY and not one.is_there), None)
 
 
 def missing_for_sandbox(abilities: tuple[Ability, ...]) -> Ability | None:
@@ -124,8 +136,22 @@ def _program_problem(name: str) -> str:
     return ""
 
 
-def _group_problem(*, memory_bytes: int, cpu_millis: int) -> str:
-    group = cgroups.make(f"jobyard-try-{os.getpid()}", memory_bytes, cpu_millis)
+def _filter_problem() -> str:
+    if not seccomp.is_known():
+        return f"none has been written for {platform.machine()}"
+    return "" if os.path.exists("/proc/sys/kernel/seccomp") else "this kernel has none"
+
+
+def _processes_problem() -> str:
+    if os.geteuid() != 0:
+        # In a user namespace of the container's own.
+        return ""
+    return _group_problem(memory_bytes=0, cpu_millis=0, processes_max=1000)
+
+
+def _group_problem(*, memory_bytes: int, cpu_millis: int, processes_max: int = 0) -> str:
+    name = f"jobyard-try-{os.getpid()}"
+    group = cgroups.make(name, memory_bytes, cpu_millis, processes_max)
     if group is None:
         return "no control group here may be written"
     group.remove()
@@ -202,13 +228,20 @@ def _try_mount() -> None:
 
 def _try_overlay() -> None:
     base = Path(tempfile.gettempdir())
-    for name in ("lower", "upper", "work", "all"):
+    for name in ("upper", "work", "all"):
         (base / name).mkdir()
-    data = f"lowerdir={base}/lower,upperdir={base}/upper,workdir={base}/work"
+    # As containers have it: over the machine's folders, which an ordinary user can't have whole.
+    lower = "/" if _is_real_root() else "/usr"
+    data = f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work"
     try:
         kernel.mount("overlay", f"{base}/all", "overlay", 0, f"{data},userxattr")
     except OSError:
         kernel.mount("overlay", f"{base}/all", "overlay", 0, data)
+
+
+def _is_real_root() -> bool:
+    """Not one by mapping, as which an ordinary user tries all this."""
+    return Path("/proc/self/uid_map").read_text().split()[:2] == ["0", "0"]
 
 
 def _try_proc() -> None:

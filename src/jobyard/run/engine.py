@@ -23,7 +23,7 @@ import msgspec
 
 from jobyard.controller.measuring import Unmeasured
 from jobyard.controller.running import Controller, Options
-from jobyard.node.abilities import look, missing_for_sandbox
+from jobyard.node.abilities import look, missing_for_layers, missing_for_sandbox
 from jobyard.node.agent import Agent
 from jobyard.node.descriptor_limit import NEEDED, raise_limit
 from jobyard.node.host_runtime import HostRuntime
@@ -222,8 +222,11 @@ def runtime_for(wanted: str, data: Path, say: Say) -> Runtime:
     """The runtime that was asked for, or the best that the machine allows."""
     if wanted == "host":
         return HostRuntime(data)
-    missing = missing_for_sandbox(look()) if wanted == "auto" else None
+    abilities = look()
+    missing = missing_for_sandbox(abilities) if wanted == "auto" else None
     if missing is None:
+        if layers := missing_for_layers(abilities):
+            say(f"what replicas write to this machine's own folders stays there: {layers.reason}")
         return SandboxRuntime(data)
     say(f"replicas run as plain processes: {missing.reason} ({missing.remedy})")
     return HostRuntime(data)

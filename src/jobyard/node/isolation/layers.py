@@ -24,6 +24,7 @@ import msgspec
 
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.devices import show_devices
+from jobyard.node.isolation.points import is_of_system
 
 _BIND: Final = kernel.MS_BIND | kernel.MS_REC
 _PLAIN: Final = kernel.MS_NOSUID | kernel.MS_NODEV
@@ -73,6 +74,8 @@ _NAME_SERVICES: Final = (
 # Of a folder that is both the user's and the engine's, what is the engine's and tells too much.
 _ENGINES_OWN: Final = ("pki", "pods", "store.sqlite", "store.sqlite-wal", "hub.sock", "kubeconfig")
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+# What the kernel would take for a part of its options.
+_SIGNS: Final = (",", ":", "\\")
 _OPAQUE: Final = "user.overlay.opaque"
 # Where programs are put by hand: one level more of it than elsewhere can be written by everybody.
 _LOCAL: Final = "/usr/local"
@@ -103,13 +106,24 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def mount_points(text: str) -> dict[str, str]:
-    """Where file systems are mounted, and of what type; from the text of mountinfo."""
-    found: dict[str, str] = {}
+class MountPoint(msgspec.Struct, frozen=True):
+    """One file system of the machine, where it is mounted."""
+
+    kind: str
+    is_read_only: bool
+
+
+def mount_points(text: str) -> dict[str, MountPoint]:
+    """Where file systems are mounted, and how; from the text of mountinfo."""
+    found: dict[str, MountPoint] = {}
     for line in text.splitlines():
-        fields, _, rest = line.partition(" - ")
-        point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields.split(" ")[4])
-        found[point] = rest.split(" ", 1)[0]
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        # The kernel writes some characters as numbers, such as a blank.
+        point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4])
+        kind, _, options = after.split(" ", 2)
+        ways = (*fields[5].split(","), *options.split(","))
+        found[point] = MountPoint(kind, "ro" in ways)
     return found
 
 
@@ -118,19 +132,18 @@ class Layers:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._scratch = Path(wanted.scratch)
+        self._scratch = wanted.scratch
         self._staging = f"{wanted.scratch}/root"
         self._count = 0
         self._mounts = (
-            mount_points(Path("/proc/self/mountinfo").read_text()) if wanted.root == "/" else {}
+            mount_points(os.fsdecode(Path("/proc/self/mountinfo").read_bytes()))
+            if wanted.root == "/"
+            else {}
         )
 
     def lay(self) -> str:
         """The folder that is to become the root; OSError where there can be no such layer."""
         os.makedirs(self._staging, exist_ok=True)
-        if any(sign in f"{self._wanted.root}{self._scratch}" for sign in ",:\\"):
-            # The kernel would take it for a part of its options.
-            raise OSError(22, f"{self._scratch}: overlays can't be told this path")
         root = self._wanted.root
         if root == "/" and self._has_locked_mounts(root):
             self._try_overlay()
@@ -173,7 +186,7 @@ class Layers:
         for point in sorted(self._mounts, key=lambda one: one.count("/")):
             if (
                 point == "/"
-                or self._mounts[point] in _KERNELS
+                or self._mounts[point].kind in _KERNELS
                 or any(is_below(point, each) for each in (*SPECIAL, *_CONTAINERS))
                 or self._is_shown_later(point)
             ):
@@ -191,6 +204,13 @@ class Layers:
             self._mirror(path)
         else:
             os.makedirs(target, exist_ok=True)
+            if self._wanted.is_mapped and _is_empty(path):
+                # The folder that was just made does as well.
+                return
+            if path in self._mounts and self._mounts[path].is_read_only:
+                # Nobody writes there, and a layer costs time.
+                self._bind(path, target, is_read_only=True)
+                return
             try:
                 self._overlay(path, target)
             except OSError:
@@ -238,48 +258,62 @@ class Layers:
 
     def _try_overlay(self) -> None:
         """OSError if there are none for an ordinary user, before anything rests on them."""
-        place = self._scratch / "try"
-        place.mkdir(exist_ok=True)
-        self._overlay(str(place), str(place))
+        place = f"{self._memory()}/try"
+        os.mkdir(place)
+        self._overlay_in(self._memory(), place, place)
 
     def _overlay(self, lower: str, target: str) -> None:
         self._count += 1
-        base = self._scratch / "layers" / str(self._count)
-        for name in ("upper", "work"):
-            (base / name).mkdir(parents=True, exist_ok=True)
-        if self._wanted.is_mapped:
-            self._own(lower, str(base / "upper"))
+        # Of an ordinary user's writing there is little in the system's folders, and making and
+        # removing a layer on the disk takes longer than all else.
+        if self._wanted.is_mapped and is_of_system(lower):
+            self._overlay_in(self._memory(), lower, target)
+            return
         try:
-            _mount_overlay(lower, str(base), target)
+            self._overlay_in(self._scratch, lower, target)
         except OSError:
             # The pod's folder may be where no layer can be: on an overlay itself, or a network.
-            kernel.mount("tmpfs", str(base), "tmpfs", _PLAIN, "mode=755")
-            for name in ("upper", "work"):
-                (base / name).mkdir()
-            if self._wanted.is_mapped:
-                self._own(lower, str(base / "upper"))
-            _mount_overlay(lower, str(base), target)
+            self._overlay_in(self._memory(), lower, target)
 
-    def _own(self, lower: str, upper: str) -> None:
+    def _memory(self) -> str:
+        """A folder in memory, of this root alone."""
+        place = f"{self._scratch}/memory"
+        if not os.path.lexists(place):
+            os.mkdir(place)
+            kernel.mount("tmpfs", place, "tmpfs", _PLAIN, "mode=755")
+        return place
+
+    def _overlay_in(self, place: str, lower: str, target: str) -> None:
+        upper, work = f"{place}/upper-{self._count}", f"{place}/work-{self._count}"
+        os.mkdir(upper)
+        os.mkdir(work)
+        below = _told(lower)
+        if self._wanted.is_mapped:
+            below = f"{_told(self._owned_folders(lower, upper))}:{below}"
+        _mount_overlay(f"lowerdir={below},upperdir={_told(upper)},workdir={_told(work)}", target)
+
+    def _owned_folders(self, lower: str, upper: str) -> str:
         """Lets an ordinary user write where, in a container, root would.
 
-        A folder that is in both layers belongs to the owner of the upper one. That is done for
-        the first level, and for whatever something is to be mounted in.
+        A folder that is in several layers belongs to the owner of the uppermost. So between the two
+        there is one in memory, of empty folders that belong to the user: the first level, and
+        whatever something is to be mounted in. Returns where it is.
         """
-        mode = stat.S_IMODE(os.stat(lower).st_mode)
-        os.chmod(upper, mode | 0o700)
+        os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode) | 0o700)
+        start = len(lower.rstrip("/"))
+        between = f"{self._memory()}/owned-{self._count}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(between)
         for path in _folders_to_own(lower):
             with contextlib.suppress(OSError):
-                _owned(path, upper + path.removeprefix(lower.rstrip("/")))
+                os.makedirs(between + path[start:])
         for point in self._wanted.points:
-            if not is_below(point, lower):
-                continue
-            parents = [str(one) for one in Path(point).parents if is_below(str(one), lower)]
-            for path in sorted(parents, key=len)[1:]:
-                try:
-                    _owned(path, upper + path.removeprefix(lower.rstrip("/")))
-                except OSError:
-                    break
+            if is_below(point, lower):
+                parents = [str(one) for one in Path(point).parents]
+                with contextlib.suppress(OSError):
+                    for path in sorted((one for one in parents if len(one) > start + 1), key=len):
+                        _own(path, between + path[start:], upper + path[start:])
+        return between
 
     # What is the user's, and what is the engine's.
 
@@ -329,8 +363,15 @@ def hide(path: str) -> None:
         kernel.mount(os.devnull, path, "", kernel.MS_BIND)
 
 
-def _mount_overlay(lower: str, base: str, target: str) -> None:
-    data = f"lowerdir={lower},upperdir={base}/upper,workdir={base}/work"
+def _told(path: str) -> str:
+    """A path as it can be told to the kernel among other options."""
+    if not any(sign in path for sign in _SIGNS):
+        return path
+    # Open until this process becomes another.
+    return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)}"
+
+
+def _mount_overlay(data: str, target: str) -> None:
     # Without the first, the kernel wants an attribute that only real root may set; with the
     # second nothing waits for the disk, which would be in vain: the layer goes with its container.
     problem: OSError | None = None
@@ -343,6 +384,15 @@ def _mount_overlay(lower: str, base: str, target: str) -> None:
             return
     assert problem is not None, "at least one way was tried"
     raise problem
+
+
+def _is_empty(path: str) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return not any(entries)
+    except OSError:
+        # It may be passed through all the same.
+        return False
 
 
 def _folders_to_own(lower: str) -> list[str]:
@@ -359,13 +409,13 @@ def _folders_to_own(lower: str) -> list[str]:
     return found
 
 
-def _owned(path: str, in_upper: str) -> None:
-    """The folder of this name in the upper layer; what can't be looked into appears empty."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or os.path.lexists(in_upper):
+def _own(path: str, between: str, upper: str) -> None:
+    """A folder that something is to be mounted in; one that can't be looked into appears empty."""
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
         return
-    os.mkdir(in_upper)
-    os.chmod(in_upper, stat.S_IMODE(found.st_mode) | 0o700)
-    if not os.access(path, os.X_OK):
-        os.chmod(in_upper, 0o755)
-        os.setxattr(in_upper, _OPAQUE, b"y")
+    if os.access(path, os.X_OK):
+        with contextlib.suppress(FileExistsError):
+            os.makedirs(between)
+        return
+    os.makedirs(upper, exist_ok=True)
+    os.setxattr(upper, _OPAQUE, b"y")

@@ -58,7 +58,12 @@ def wants_mirror(parent: str, own_folders: tuple[str, ...]) -> bool:
     for own in own_folders:
         if own != "/" and (parent == own or parent.startswith(own + "/")):
             return False
-    return parent in _GATHERING or parent.split("/")[1] in _SYSTEM
+    return parent in _GATHERING or is_of_system(parent)
+
+
+def is_of_system(path: str) -> bool:
+    """Whether it is below a folder that belongs to the machine's system, and not to data."""
+    return path.split("/")[1] in _SYSTEM
 
 
 class MadeFolders:

@@ -6,8 +6,8 @@ policies (NUMA), `pidfd_getfd` and `process_madvise`, which trainings use and wh
 over others. Denied calls fail with EPERM; `clone3`, whose flags a filter can't see, with ENOSYS, so
 that programs use `clone`.
 
-It decides nothing about which container gets it. Calls by another architecture's numbers are denied,
-but those of 32-bit x86, for which there is a column.
+It decides nothing about which container gets it. Calls by another architecture's numbers are
+denied, but those of 32-bit x86, for which there is a column.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ def _part(column: int, capabilities: Collection[str]) -> Iterator[_Step]:
         yield from ((_JUMP_NOT_LESS, 0, 1, _X32_BIT), _failing(errno.ENOSYS))
     for capability, rows in DENIED.items():
         if capability not in capabilities:
-            for row in rows:
-                if row[1 + column] >= 0:
-                    yield from ((_JUMP_EQUAL, 0, 1, row[1 + column]), _failing(errno.EPERM))
+            for _, *numbers in rows:
+                if numbers[column] >= 0:
+                    yield from ((_JUMP_EQUAL, 0, 1, numbers[column]), _failing(errno.EPERM))
     if "SYS_ADMIN" not in capabilities:
         yield from ((_JUMP_EQUAL, 0, 1, _CLONE3), _failing(errno.ENOSYS))
         yield (_JUMP_EQUAL, 0, 4, _CLONE[column])
