@@ -342,12 +342,9 @@ class Layers:
 
     def _stands_out(self, path: str) -> bool:
         """Whether it isn't shown anyhow, with a kept folder that it is in."""
-
-        def depth(folders: tuple[str, ...]) -> int:
-            above = (len(one) for one in folders if one != path and is_below(path, one))
-            return max(above, default=0)
-
-        return depth(self._wanted.kept) <= depth(self._wanted.hidden)
+        kept = (len(one) for one in self._wanted.kept if one != path and is_below(path, one))
+        hidden = (len(one) for one in self._wanted.hidden if is_below(path, one))
+        return max(kept, default=0) <= max(hidden, default=0)
 
     def _restrain(self, target: str) -> None:
         if not self._wanted.is_privileged:
