@@ -159,6 +159,27 @@ def test_what_the_engine_keeps_is_not_to_be_seen(lived_in: tuple[Machine, Reside
         assert sorted(line for line in seen if "/" not in line) == kept
 
 
+def test_an_engine_in_the_users_own_folder_hides_what_is_its_own_alone(
+    lived_in: tuple[Machine, Resident],
+) -> None:
+    _, who = lived_in
+    script = "cat job.yaml >/dev/null && touch out; find pki pods -mindepth 1; cat kubeconfig"
+    path = job(who, script + "; head -c 1 store.sqlite; echo end")
+    words = ("--data-dir", str(who.work))
+    assert who.run("up", "--detach", *words).returncode == 0
+    try:
+        assert (who.work / "store.sqlite").exists()
+        at = ("--kubeconfig", str(who.work / "kubeconfig"))
+        assert who.run("apply", "-f", path, *at).returncode == 0
+        done = who.run("wait", "GenericJob/job", *at)
+        told = who.run("logs", "GenericJob/job", *at)
+        assert done.returncode == 0, done.stdout + done.stderr + told.stdout
+    finally:
+        assert who.run("down", *words).returncode == 0
+    assert told.stdout == "worker-0 | end\n"
+    assert (who.work / "out").exists()
+
+
 DEEPSPEED = """
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: DeepSpeedJob

@@ -407,6 +407,7 @@ def test_an_order_has_all_of_the_pod() -> None:
         restart_policy=order.restart_policy,
         grace_seconds=0,
         deadline_seconds=60,
+        kept_folders=("/work",),
         init_containers=(sidecar,),
         containers=(want,),
     )

@@ -21,8 +21,8 @@ import msgspec
 from jobyard.node.cage import CannotRunError
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.launching import start_error, words
-from jobyard.node.isolation.layers import Layers, Wanted, hide, is_below
-from jobyard.node.isolation.points import MadeFolders, wants_mirror
+from jobyard.node.isolation.layers import Layers, Wanted, hide
+from jobyard.node.isolation.points import MadeFolders, is_below, wants_mirror
 from jobyard.node.isolation.privileges import guard_kernel_views
 from jobyard.node.order import Mount, MountType
 

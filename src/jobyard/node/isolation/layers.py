@@ -15,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +22,8 @@ import msgspec
 
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.devices import show_devices
-from jobyard.node.isolation.points import is_of_system
+from jobyard.node.isolation.overlays import Overlays
+from jobyard.node.isolation.points import is_below
 
 _BIND: Final = kernel.MS_BIND | kernel.MS_REC
 _PLAIN: Final = kernel.MS_NOSUID | kernel.MS_NODEV
@@ -74,13 +73,6 @@ _NAME_SERVICES: Final = (
 # Of a folder that is both the user's and the engine's, what is the engine's and tells too much.
 _ENGINES_OWN: Final = ("pki", "pods", "store.sqlite", "store.sqlite-wal", "hub.sock", "kubeconfig")
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
-# What the kernel would take for a part of its options.
-_SIGNS: Final = (",", ":", "\\")
-_OPAQUE: Final = "user.overlay.opaque"
-# Where programs are put by hand: one level more of it than elsewhere can be written by everybody.
-_LOCAL: Final = "/usr/local"
-# Of a folder with more folders than that only some: it holds data, and not a system.
-_OWNED_MAX: Final = 256
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,11 +91,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     is_mapped: bool = False
     # Whether all devices are shown.
     is_privileged: bool = False
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Whether it is the folder itself or something in it."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 class MountPoint(msgspec.Struct, frozen=True):
@@ -132,9 +119,8 @@ class Layers:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._scratch = wanted.scratch
         self._staging = f"{wanted.scratch}/root"
-        self._count = 0
+        self._overlays = Overlays(wanted.scratch, wanted.points, is_mapped=wanted.is_mapped)
         self._mounts = (
             mount_points(os.fsdecode(Path("/proc/self/mountinfo").read_bytes()))
             if wanted.root == "/"
@@ -146,12 +132,12 @@ class Layers:
         os.makedirs(self._staging, exist_ok=True)
         root = self._wanted.root
         if root == "/" and self._has_locked_mounts(root):
-            self._try_overlay()
+            self._overlays.try_one()
             kernel.mount(self._staging, self._staging, "", kernel.MS_BIND)
             self._keep_apart()
             self._mirror(root)
         else:
-            self._overlay(root, self._staging)
+            self._overlays.put(root, self._staging)
             self._keep_apart()
         for name in (*SPECIAL, "/tmp"):  # noqa: S108 - of the container
             with contextlib.suppress(FileExistsError):
@@ -212,7 +198,7 @@ class Layers:
                 self._bind(path, target, is_read_only=True)
                 return
             try:
-                self._overlay(path, target)
+                self._overlays.put(path, target)
             except OSError:
                 # Of a type that overlays don't take, such as one without upper and lower case.
                 self._bind(path, target, is_read_only=True)
@@ -254,67 +240,6 @@ class Layers:
                 else:
                     self._cover(entry.path)
 
-    # Layers.
-
-    def _try_overlay(self) -> None:
-        """OSError if there are none for an ordinary user, before anything rests on them."""
-        place = f"{self._memory()}/try"
-        os.mkdir(place)
-        self._overlay_in(self._memory(), place, place)
-
-    def _overlay(self, lower: str, target: str) -> None:
-        self._count += 1
-        # Of an ordinary user's writing there is little in the system's folders, and making and
-        # removing a layer on the disk takes longer than all else.
-        if self._wanted.is_mapped and is_of_system(lower):
-            self._overlay_in(self._memory(), lower, target)
-            return
-        try:
-            self._overlay_in(self._scratch, lower, target)
-        except OSError:
-            # The pod's folder may be where no layer can be: on an overlay itself, or a network.
-            self._overlay_in(self._memory(), lower, target)
-
-    def _memory(self) -> str:
-        """A folder in memory, of this root alone."""
-        place = f"{self._scratch}/memory"
-        if not os.path.lexists(place):
-            os.mkdir(place)
-            kernel.mount("tmpfs", place, "tmpfs", _PLAIN, "mode=755")
-        return place
-
-    def _overlay_in(self, place: str, lower: str, target: str) -> None:
-        upper, work = f"{place}/upper-{self._count}", f"{place}/work-{self._count}"
-        os.mkdir(upper)
-        os.mkdir(work)
-        below = _told(lower)
-        if self._wanted.is_mapped:
-            below = f"{_told(self._owned_folders(lower, upper))}:{below}"
-        _mount_overlay(f"lowerdir={below},upperdir={_told(upper)},workdir={_told(work)}", target)
-
-    def _owned_folders(self, lower: str, upper: str) -> str:
-        """Lets an ordinary user write where, in a container, root would.
-
-        A folder that is in several layers belongs to the owner of the uppermost. So between the two
-        there is one in memory, of empty folders that belong to the user: the first level, and
-        whatever something is to be mounted in. Returns where it is.
-        """
-        os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode) | 0o700)
-        start = len(lower.rstrip("/"))
-        between = f"{self._memory()}/owned-{self._count}"
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(between)
-        for path in _folders_to_own(lower):
-            with contextlib.suppress(OSError):
-                os.makedirs(between + path[start:])
-        for point in self._wanted.points:
-            if is_below(point, lower):
-                parents = [str(one) for one in Path(point).parents]
-                with contextlib.suppress(OSError):
-                    for path in sorted((one for one in parents if len(one) > start + 1), key=len):
-                        _own(path, between + path[start:], upper + path[start:])
-        return between
-
     # What is the user's, and what is the engine's.
 
     def _show_own_folders(self) -> None:
@@ -342,12 +267,9 @@ class Layers:
 
     def _stands_out(self, path: str) -> bool:
         """Whether it isn't shown anyhow, with a kept folder that it is in."""
-
-        def depth(folders: tuple[str, ...]) -> int:
-            above = (len(one) for one in folders if one != path and is_below(path, one))
-            return max(above, default=0)
-
-        return depth(self._wanted.kept) <= depth(self._wanted.hidden)
+        kept = (len(one) for one in self._wanted.kept if one != path and is_below(path, one))
+        hidden = (len(one) for one in self._wanted.hidden if is_below(path, one))
+        return max(kept, default=0) <= max(hidden, default=0)
 
     def _restrain(self, target: str) -> None:
         if not self._wanted.is_privileged:
@@ -363,29 +285,6 @@ def hide(path: str) -> None:
         kernel.mount(os.devnull, path, "", kernel.MS_BIND)
 
 
-def _told(path: str) -> str:
-    """A path as it can be told to the kernel among other options."""
-    if not any(sign in path for sign in _SIGNS):
-        return path
-    # Open until this process becomes another.
-    return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)}"
-
-
-def _mount_overlay(data: str, target: str) -> None:
-    # Without the first, the kernel wants an attribute that only real root may set; with the
-    # second nothing waits for the disk, which would be in vain: the layer goes with its container.
-    problem: OSError | None = None
-    for options in ("userxattr,volatile", "userxattr", ""):
-        try:
-            kernel.mount("overlay", target, "overlay", kernel.MS_NODEV, f"{data},{options}")
-        except OSError as error:
-            problem = error
-        else:
-            return
-    assert problem is not None, "at least one way was tried"
-    raise problem
-
-
 def _is_empty(path: str) -> bool:
     try:
         with os.scandir(path) as entries:
@@ -393,29 +292,3 @@ def _is_empty(path: str) -> bool:
     except OSError:
         # It may be passed through all the same.
         return False
-
-
-def _folders_to_own(lower: str) -> list[str]:
-    found: list[str] = []
-    places = [lower, *([_LOCAL] if is_below(_LOCAL, lower) and lower != _LOCAL else ())]
-    for place in places:
-        with contextlib.suppress(OSError):
-            folders = (
-                entry.path
-                for entry in os.scandir(place)
-                if entry.is_dir(follow_symlinks=False) and os.access(entry.path, os.X_OK)
-            )
-            found += islice(folders, _OWNED_MAX)
-    return found
-
-
-def _own(path: str, between: str, upper: str) -> None:
-    """A folder that something is to be mounted in; one that can't be looked into appears empty."""
-    if not stat.S_ISDIR(os.lstat(path).st_mode):
-        return
-    if os.access(path, os.X_OK):
-        with contextlib.suppress(FileExistsError):
-            os.makedirs(between)
-        return
-    os.makedirs(upper, exist_ok=True)
-    os.setxattr(upper, _OPAQUE, b"y")

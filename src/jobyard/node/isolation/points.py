@@ -61,6 +61,11 @@ def wants_mirror(parent: str, own_folders: tuple[str, ...]) -> bool:
     return parent in _GATHERING or is_of_system(parent)
 
 
+def is_below(path: str, folder: str) -> bool:
+    """Whether it is the folder itself or something in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def is_of_system(path: str) -> bool:
     """Whether it is below a folder that belongs to the machine's system, and not to data."""
     return path.split("/")[1] in _SYSTEM
