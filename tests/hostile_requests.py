@@ -29,6 +29,18 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 LEVELS_MAX = 5
+FITTING: Mapping[str, tuple[Any, ...]] = {
+    "integer": (0, 1, 2, 80, 443, 3600, 65535, -1, 2**31 - 1),
+    "number": (0, 0.5, 1),
+    "boolean": (True, False),
+    "string": ("a", "b", "Always", "Never", "TCP", "ClusterIP", "/a", "1.2.3.4", "Exists", "main"),
+}
+FITTING_REFERRED: Mapping[str, tuple[Any, ...]] = {
+    "Quantity": ("1", "500m", "1Gi", "0.5"),
+    "MicroTime": ("2026-01-01T00:00:00.000000Z",),
+    "Time": ("2026-01-01T00:00:00Z", None),
+    "IntOrString": (80, "http", "50%"),
+}
 NAMES = ("a", "b", "c", "default", "kube-root-ca.crt", "x" * 260, "A", "", "..", "a/b", "²", "%FF")
 ACCEPTS = (
     *("application/json", "application/json", "application/json", "*/*", "", "application/yaml"),
@@ -171,9 +183,10 @@ WIDGETS: Json = {
 
 
 class Requests:
-    """Draws calls."""
+    """Draws calls. `fits`: only what the schemas of the kinds allow, so that more gets through."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, fits: bool = False) -> None:
+        self._fits = fits
         self._dice = random.Random(seed)
         self._values = Hostility(self._dice)
         jobs = valid_manifests()
@@ -257,14 +270,12 @@ class Requests:
         return f"/api/v1/namespaces/default/pods/{pod}/{part}"
 
     def _sent(self, method: str, path: str, body: str, content_type: str) -> Call:
-        query = [
-            (self._dice.choice(PARAMETERS), self._word())
-            for _ in range(self._dice.choice((0, 0, 0, 1, 2)))
-        ]
+        count = 0 if self._fits else self._dice.choice((0, 0, 0, 1, 2))
+        query = [(self._dice.choice(PARAMETERS), self._word()) for _ in range(count)]
         if method == "PATCH" and content_type == APPLY:
             query.append(("fieldManager", "m"))
         data = body.encode("utf-8", "replace")
-        if self._dice.random() < 0.03 and data:
+        if self._dice.random() < 0.03 and data and not self._fits:
             # Cut off, or with a byte that is no character.
             place = self._dice.randrange(len(data))
             data = data[:place] + self._dice.choice((b"", b"\xff" + data[place:]))
@@ -288,15 +299,18 @@ class Requests:
         return self._values.text().encode("utf-8", "replace").decode()
 
     def _home(self) -> str:
-        return quote(self._name(0.5), safe="") if self._dice.random() < 0.05 else "default"
+        if self._fits or self._dice.random() >= 0.05:
+            return "default"
+        return quote(self._name(0.5), safe="")
 
     def _name(self, odd: float) -> str:
-        if self._dice.random() < odd:
+        if self._dice.random() < odd and not self._fits:
             return self._dice.choice(NAMES)
         return self._dice.choice(("a", "b", "c", f"n{self._dice.randrange(50)}"))
 
     def _type(self) -> str:
-        return self._dice.choice(TYPES) if self._dice.random() < 0.05 else "application/json"
+        is_odd = self._dice.random() < 0.05 and not self._fits
+        return self._dice.choice(TYPES) if is_odd else "application/json"
 
     # Objects.
 
@@ -305,7 +319,7 @@ class Requests:
         obj = {**base, "apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
         if kind == "CustomResourceDefinition":
             obj = copy.deepcopy(WIDGETS)
-        if self._dice.random() < 0.3:
+        if self._dice.random() < (0.1 if self._fits else 0.3):
             obj["metadata"] |= self._grown("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", 0)
             obj["metadata"]["name"] = name
         definition = f"{PACKAGES.get(api_version, '')}{kind}"
@@ -338,7 +352,9 @@ class Requests:
         return {name: self._value(properties[name], level + 1) for name in sorted(wanted)}
 
     def _value(self, schema: Json, level: int) -> Any:
-        if self._dice.random() < 0.05:
+        if self._fits and schema.get("type") in FITTING:
+            return self._dice.choice(FITTING[schema["type"]])
+        if self._dice.random() < 0.05 and not self._fits:
             return self._values.value()
         if "$ref" in schema:
             return self._referred(schema["$ref"], level)
@@ -364,6 +380,9 @@ class Requests:
         return self._dice.choice(({}, [], None, "a"))
 
     def _referred(self, name: str, level: int) -> Any:
+        if self._fits and name.endswith(tuple(FITTING_REFERRED)):
+            ending = next(each for each in FITTING_REFERRED if name.endswith(each))
+            return self._dice.choice(FITTING_REFERRED[ending])
         if name.endswith("Quantity"):
             return self._dice.choice(("1", "500m", 5, self._values.text(), self._values.number()))
         if name.endswith(("Time", "MicroTime")):
@@ -379,6 +398,8 @@ class Requests:
         return self._grown(name, level)
 
     def _harm(self, obj: Json) -> None:
+        if self._fits:
+            return
         places = [path for path in paths(obj) if not _is_raw(obj, path)]
         path = self._dice.choice(places)
         if path[-1] in ("kind", "apiVersion") and self._dice.random() < 0.8:
@@ -408,7 +429,7 @@ class Requests:
                     ),
                     "path": self._pointer(places),
                     "from": self._pointer(places),
-                    "value": self._values.value(),
+                    "value": {"a": "b"} if self._fits else self._values.value(),
                 }
                 for _ in range(self._dice.choice((1, 2, 3)))
             ]
