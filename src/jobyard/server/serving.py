@@ -18,7 +18,8 @@ import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from jobyard.server.http_messages import call_of, response
+from jobyard.server.http_messages import call_of, response, warn
+from jobyard.server.impersonation import impersonation_refused
 from jobyard.server.kubelet import Kubelet
 from jobyard.server.live import LiveServer
 from jobyard.server.no_node import NoNode
@@ -112,6 +113,8 @@ class HttpServer:
         if not self._knows(request.headers.get("Authorization", "")):
             return response(problem_reply(ProblemError(401, "Unauthorized", "Unauthorized"), ""))
         head = call_of(request)
+        if refusal := impersonation_refused(head.path, request.headers):
+            return response(problem_reply(refusal, head.accept))
         try:
             route = self.live.server.streamed_route(head)
         except (ProblemError, NoSuchPathError):
@@ -159,6 +162,7 @@ class HttpServer:
                 finally:
                     watch.end()
         answer = web.StreamResponse(headers={"Content-Type": watch.content_type})
+        warn(answer, watch.warnings)
         answer.enable_chunked_encoding()
         try:
             await answer.prepare(request)

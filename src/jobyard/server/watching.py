@@ -117,6 +117,8 @@ class Watch:
         self._prefix = prefix
         self.allows_bookmarks = allows_bookmarks
         self.timeout_seconds: float | None = None
+        # What the client should know besides, in the head of the answer.
+        self.warnings: tuple[str, ...] = ()
         self._lines: list[bytes] = []
         self._size = 0
         self._shelf: Shelf | None = None
