@@ -210,3 +210,17 @@ def test_a_token_that_can_t_be_had_is_told_of_and_the_pod_waits(
     assert "docs/embedded-server.md" in event["message"]
     assert room.get("pods", "caller")["status"]["phase"] == "Pending"
     assert "serviceAccountToken can't be had" in kubectl("describe", "pod", "caller")
+
+
+def test_a_bound_claim_says_how_much_it_holds_and_for_whom(
+    room: Room, kubectl: EngineKubectl
+) -> None:
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "3Gi"}}}
+    room.create("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    room.pod("user", "sleep", "1000", volumes=[volume])
+    room.running("user")
+    columns = "STATUS:.status.phase,CAPACITY:.status.capacity.storage,MODES:.status.accessModes"
+    told = kubectl("get", "pvc", "data", "--no-headers", "-o", f"custom-columns={columns}")
+    assert told.split() == ["Bound", "3Gi", "[ReadWriteMany]"]
+    assert {"Bound", "3Gi", "RWX"} <= set(kubectl("get", "pvc", "data", "--no-headers").split())

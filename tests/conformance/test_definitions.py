@@ -316,6 +316,24 @@ CASES: dict[str, Script] = {
         get(f"{GADGETS}/a", show=("apiVersion", "spec", "metadata.managedFields")),
         END,
     ),
+    "versions that are deprecated": (
+        *ready(
+            crd(
+                version("v1", deprecated=True),
+                version("v2", storage=False, deprecated=True, deprecationWarning="take v3"),
+                version("v3", storage=False),
+            )
+        ),
+        post(GADGETS, gadget("a"), show=("kind",)),
+        get(f"{GADGETS}/a", show=("kind",)),
+        get(f"{GADGETS}/b"),
+        get(GADGETS, show=("kind",)),
+        get(GADGETS.replace("/v1/", "/v2/"), show=("kind",)),
+        get(GADGETS.replace("/v1/", "/v3/"), show=("kind",)),
+        merge(f"{GADGETS}/a", {"spec": {"x": 1}}, show=("kind",)),
+        delete(f"{GADGETS}/a", show=("kind",)),
+        END,
+    ),
     "a version that isn't served": (
         *ready(crd(version("v1", SIMPLE), version("v2", SIMPLE, storage=False, served=False))),
         get(GADGETS.replace("/v1/", "/v2/")),

@@ -125,11 +125,18 @@ class Lookups:
             "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
             "capacity": spec.get("resources", {}).get("requests") or _CAPACITY,
         }
-        patch = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": status}
-        request = merge_patch(CLAIMS, namespace, name, patch, subresource="status")
-        answer = await send_patiently(self._sender, request)
-        if not answer.is_ok and answer.status not in (NOT_FOUND, CONFLICT):
-            raise LookupFailedError(volume, f"claim {name}: {answer.problem}", may_pass=True)
+        same = {"metadata": {"uid": claim["metadata"]["uid"]}}
+        requests = [
+            merge_patch(CLAIMS, namespace, name, same | {"status": status}, subresource="status")
+        ]
+        if not spec.get("volumeName"):
+            # By this tables know that it is bound; the volume itself is a folder and no object.
+            named = {"spec": {"volumeName": f"pvc-{claim['metadata']['uid']}"}}
+            requests.insert(0, merge_patch(CLAIMS, namespace, name, same | named))
+        for request in requests:
+            answer = await send_patiently(self._sender, request)
+            if not answer.is_ok and answer.status not in (NOT_FOUND, CONFLICT):
+                raise LookupFailedError(volume, f"claim {name}: {answer.problem}", may_pass=True)
 
 
 def _decoded(value: str) -> bytes:

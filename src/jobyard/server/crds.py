@@ -12,6 +12,7 @@ from typing import Any, Final
 from jobyard.api.kinds import KINDS
 from jobyard.server.crd_faults import change_faults, crd_faults
 from jobyard.server.custom import CustomStrategy
+from jobyard.server.groups import age
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
 from jobyard.server.kubernetes_schemas import EXTENSIONS, OBJECT_META, reference
 from jobyard.server.resource import (
@@ -131,7 +132,24 @@ def _row(spec: dict[str, Any], version: dict[str, Any]) -> ServedResource:
         is_custom=True,
         selectable_fields=tuple(field["jsonPath"] for field in version.get("selectableFields", ())),
         list_kind=names.get("listKind", ""),
+        deprecation=_deprecation(spec, version),
     )
+
+
+def _deprecation(spec: dict[str, Any], version: dict[str, Any]) -> str:
+    """The author's words, or those of a real server, which name the best of the newer versions."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning") is not None:
+        return str(version["deprecationWarning"])
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    better = [
+        each["name"]
+        for each in spec["versions"]
+        if each["served"] and not each.get("deprecated") and age(each["name"]) < age(name)
+    ]
+    advice = f"; use {group}/{min(better, key=age)} {kind}" if better else ""
+    return f"{group}/{name} {kind} is deprecated{advice}"
 
 
 def _published(schema: JSONSchema, group: str, version: str, kind: str) -> JSONSchema:

@@ -59,7 +59,7 @@ class ServedGroup(msgspec.Struct, frozen=True):
 def groups_of(catalogue: Catalogue, *, core: bool = False) -> Sequence[ServedGroup]:
     """Either the core group alone or all the others."""
     rows = [row for row in catalogue.resources() if (row.group == "") is core]
-    rows.sort(key=lambda row: (_rank(row.group), _age(row.version), row.plural))
+    rows.sort(key=lambda row: (_rank(row.group), age(row.version), row.plural))
     return [
         ServedGroup(
             name,
@@ -76,7 +76,7 @@ def _rank(group: str) -> tuple[int, str]:
     return (_RANKED.index(group) if group in _RANKED else len(_RANKED), group)
 
 
-def _age(version: str) -> tuple[int, int, int, str]:
+def age(version: str) -> tuple[int, int, int, str]:
     """Sorts v2 before v1 before v1beta2 before v1beta1 before v1alpha1; any other word last."""
     match = _VERSION.fullmatch(version)
     major, minor = (whole_number(match[n] or "0") if match else None for n in (1, 3))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from aiohttp import web
 
 from jobyard.server.call import Call, Reply
@@ -15,14 +17,14 @@ def call_of(request: web.BaseRequest) -> Call:
         method=request.method,
         path=url.raw_path,
         query=tuple(url.query.items()) if url.raw_query_string else (),
-        content_type=_plain(headers.get("Content-Type", "")),
-        accept=_plain(headers.get("Accept", "*/*")),
-        user_agent=_plain(headers.get("User-Agent", "")),
-        if_none_match=_plain(headers.get("If-None-Match", "")),
+        content_type=plain(headers.get("Content-Type", "")),
+        accept=plain(headers.get("Accept", "*/*")),
+        user_agent=plain(headers.get("User-Agent", "")),
+        if_none_match=plain(headers.get("If-None-Match", "")),
     )
 
 
-def _plain(header: str) -> str:
+def plain(header: str) -> str:
     """A header in characters: its bytes need not be any, and then come as what can't be written."""
     if header.isascii():
         return header
@@ -38,11 +40,16 @@ def response(reply: Reply, *, is_head: bool = False) -> web.Response:
     )
     for name, value in reply.headers:
         answer.headers[name] = value
-    for text in reply.warnings:
-        answer.headers.add("Warning", f'299 - "{_quoted(text)}"')
+    warn(answer, reply.warnings)
     if reply.status == 429 or reply.status == 504:
         answer.headers["Retry-After"] = "1"
     return answer
+
+
+def warn(answer: web.StreamResponse, texts: Iterable[str]) -> None:
+    """What the client should know besides, in headers."""
+    for text in texts:
+        answer.headers.add("Warning", f'299 - "{_quoted(text)}"')
 
 
 def _quoted(text: str) -> str:

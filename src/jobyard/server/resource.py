@@ -115,6 +115,8 @@ class ServedResource(msgspec.Struct, frozen=True, kw_only=True):
     selectable_fields: tuple[str, ...] = ()
     # Where it isn't simply the kind with `List` behind it.
     list_kind: str = ""
+    # The warning that goes with every answer about it; empty for what is not deprecated.
+    deprecation: str = ""
 
     @property
     def api_version(self) -> str:

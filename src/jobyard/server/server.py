@@ -18,11 +18,12 @@ from jobyard.server.catalogue import RowsOf, ServedCatalogue
 from jobyard.server.collecting import Collector
 from jobyard.server.deleting import deleted, deleted_collection
 from jobyard.server.discovery import described
+from jobyard.server.health import HEALTH, TEXT_TYPE, health_reply
 from jobyard.server.kinds import builtin_resources
 from jobyard.server.kubernetes_schemas import resolved
 from jobyard.server.namespaces import furnish
 from jobyard.server.pod_actions import bound, bound_by_collection, evicted
-from jobyard.server.problem import ProblemError, bad_request
+from jobyard.server.problem import Details, ProblemError, bad_request
 from jobyard.server.reading import got, listed, watched
 from jobyard.server.rendering import problem_reply
 from jobyard.server.requesting import requested_create, requested_patch, requested_update
@@ -33,25 +34,18 @@ from jobyard.server.site import Site
 from jobyard.server.store import Store, StoreFailedError
 from jobyard.server.surrounding import StoreSurroundings
 from jobyard.server.sweeping import Sweeper
+from jobyard.server.unserved import hint
 from jobyard.server.watching import Watch
 
 Answer = Callable[[Site, Route, Call], Reply]
 # The characters of a generated suffix: nothing that looks like something else, and no vowels.
 SUFFIX_CHARACTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
-TEXT_TYPE: Final = "text/plain; charset=utf-8"
 _BINDINGS: Final = re.compile("/api/v1/namespaces/([^/]+)/bindings")
-_HEALTH: Final = ("/healthz", "/livez", "/readyz")
-# A server that waits for its disk is no better for being started again.
-_ALIVE: Final = "/livez"
+NOT_FOUND: Final = 404
 # What is asked of the node and not of the store; see `streaming`.
 STREAMED: Final = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _STREAMED_STEP: Final = re.compile(f"/({'|'.join(sorted(STREAMED))})")
-
-# Told with every answer about such an object.
-_DEPRECATED: Final = {
-    "endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-}
 
 _ON_OBJECTS: Final[Mapping[Verb, Answer]] = {
     Verb.GET: got,
@@ -113,8 +107,15 @@ class ApiServer:
             self.store.check()
             return self._answered(call)
         except ProblemError as problem:
+            if problem.code == NOT_FOUND and (advice := hint(call.path)):
+                problem.warnings = (*problem.warnings, advice)
             return problem_reply(problem, call.accept)
         except NoSuchPathError:
+            if advice := hint(call.path):
+                # With a Status: of a plain text kubectl shows nothing.
+                text = f"the server could not find the requested resource: {advice}"
+                missing = ProblemError(NOT_FOUND, "NotFound", text, Details())
+                return problem_reply(missing, call.accept)
             return Reply(status=404, body=b"404 page not found\n", content_type=TEXT_TYPE)
         except StoreFailedError as problem:
             return failure_reply(problem)
@@ -123,12 +124,11 @@ class ApiServer:
             return problem_reply(bad_request("the object is nested too deep"), call.accept)
 
     def _answered(self, call: Call) -> Reply | Watch:
-        if call.path.startswith(_HEALTH):
+        if call.path.startswith(HEALTH):
             troubles = {**self.troubles, "store": self.store.trouble}
-            told = "".join(f"[-]{name} failed: {why}\n" for name, why in troubles.items() if why)
-            if told and not call.path.startswith(_ALIVE):
-                return Reply(status=500, body=told.encode(), content_type=TEXT_TYPE)
-            return Reply(status=200, body=b"ok", content_type=TEXT_TYPE)
+            if (told := health_reply(call, troubles)) is None:
+                raise NoSuchPathError(call.path)
+            return told
         reply = described(call, self.catalogue)
         if reply is not None:
             return reply
@@ -138,16 +138,27 @@ class ApiServer:
             assert pods is not None, "pods are always served"
             return bound_by_collection(self.site, pods, binding[1], call)
         route = routed(call, self.catalogue)
+        advice = route.resource.deprecation
+        if not advice:
+            return self._routed(route, call)
+        try:
+            answer = self._routed(route, call)
+        except ProblemError as problem:
+            problem.warnings = (*problem.warnings, advice)
+            raise
+        if isinstance(answer, Watch):
+            answer.warnings = (advice,)
+        elif advice not in answer.warnings:
+            return msgspec.structs.replace(answer, warnings=(*answer.warnings, advice))
+        return answer
+
+    def _routed(self, route: Route, call: Call) -> Reply | Watch:
         if route.verb is Verb.WATCH:
             return watched(self.site, route, call)
         answer = _SUBRESOURCES.get(route.subresource, {}).get(route.verb)
         if answer is None:
             raise unknown_resource()
-        reply = answer(self.site, route, call)
-        advice = _DEPRECATED.get(route.resource.storage_key)
-        if advice is None or advice in reply.warnings:
-            return reply
-        return msgspec.structs.replace(reply, warnings=(*reply.warnings, advice))
+        return answer(self.site, route, call)
 
     def streamed_route(self, call: Call) -> Route | None:
         """Where a call goes that the node has to answer; None for all others. May raise."""

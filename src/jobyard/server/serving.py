@@ -20,7 +20,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from jobyard.server.door import BACKLOG, Door
-from jobyard.server.http_messages import call_of, response
+from jobyard.server.http_messages import call_of, response, warn
+from jobyard.server.impersonation import impersonation_refused
 from jobyard.server.kubelet import Kubelet
 from jobyard.server.live import LiveServer
 from jobyard.server.no_node import NoNode
@@ -114,6 +115,8 @@ class HttpServer:
         if self._door is not None and request.transport is not None:
             self._door.let_in(request.transport.get_extra_info("peername"))
         head = call_of(request)
+        if refusal := impersonation_refused(head.path, request.headers):
+            return response(problem_reply(refusal, head.accept))
         try:
             route = self.live.server.streamed_route(head)
         except (ProblemError, NoSuchPathError):
@@ -161,6 +164,7 @@ class HttpServer:
                 finally:
                     watch.end()
         answer = web.StreamResponse(headers={"Content-Type": watch.content_type})
+        warn(answer, watch.warnings)
         answer.enable_chunked_encoding()
         try:
             await answer.prepare(request)

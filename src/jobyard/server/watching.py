@@ -120,6 +120,8 @@ class Watch:
         self._prefix = prefix
         self.allows_bookmarks = allows_bookmarks
         self.timeout_seconds: float | None = None
+        # What the client should know besides, in the head of the answer.
+        self.warnings: tuple[str, ...] = ()
         # What was there when it began, in pieces: made into lines as they are taken.
         self._first: deque[Stored | bytes] = deque()
         self._lines: deque[bytes] = deque()

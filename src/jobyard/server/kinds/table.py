@@ -55,7 +55,11 @@ def rows(surroundings: Surroundings | None = None) -> tuple[ServedResource, ...]
     around = surroundings or Alone()
     return (
         _core("ConfigMap", configmap_strategy(), "cm"),
-        _core("Endpoints", endpoints_strategy(), "ep", plural="endpoints"),
+        msgspec.structs.replace(
+            _core("Endpoints", endpoints_strategy(), "ep", plural="endpoints"),
+            deprecation="v1 Endpoints is deprecated in v1.33+;"
+            " use discovery.k8s.io/v1 EndpointSlice",
+        ),
         _core("Event", core_event_strategy(), "ev"),
         msgspec.structs.replace(
             _core(
