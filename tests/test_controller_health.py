@@ -229,7 +229,8 @@ def test_it_fails_while_passes_wait_for_what_never_comes(
         await health.until_it_is(200)
         await until(lambda: pods(api, namespace))
 
-    tell(story)
+    # Of kinds without jobs nothing is heard for a minute, which is no matter of this test.
+    tell(story, watch_seconds=1000.0)
     assert "/healthz fails: jobs are due" in caplog.text
 
 
@@ -305,7 +306,7 @@ def test_much_work_is_no_standstill(tell: Callable[..., None], namespace: str) -
 
         await until(all_made)
 
-    tell(story)
+    tell(story, watch_seconds=1000.0)
 
 
 def test_passes_that_are_repeated_count_as_errors(
