@@ -24,7 +24,7 @@ from supervised import pod, shell, within_time
 from jobyard.node import hub_runtime, locks
 from jobyard.node.folders import PodFolder
 from jobyard.node.host_runtime import HostRuntime
-from jobyard.node.hub import client, network, outside, starting
+from jobyard.node.hub import client, outside, starting
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.starting import HOST, supervisor_of
 from jobyard.node.hub.wire import LOCK_NAME, LOG_NAME, SOCKET_NAME
@@ -33,7 +33,6 @@ from jobyard.node.polling import until
 from jobyard.node.process_end import has_ended
 from jobyard.node.runtime import RuntimeFailedError
 from jobyard.node.socket_paths import short_path
-from jobyard.run.engine import NETWORK
 
 
 @pytest.fixture
@@ -195,7 +194,3 @@ def test_the_keeper_of_the_way_outside_ends_the_program(tmp_path: Path, trap: st
         # Else a keeper that fails leaves it to the machine.
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def test_the_hub_and_the_engine_mean_the_same_network() -> None:
-    assert (str(NETWORK[1]), NETWORK.prefixlen) == (network.GATEWAY, network.PREFIX_LENGTH)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import msgspec
 
 from jobyard.cli.accepting import accepted
 from jobyard.cli.durations import Duration
+from jobyard.cli.engine_options import DEFAULT_NETWORK, LOG_BYTES_DEFAULT, engine_options
 from jobyard.cli.file_names import FileName
 from jobyard.cli.live import rows
 from jobyard.cli.live.following import Following
@@ -54,12 +56,16 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     quiet: bool
     output: str
+    log_size: int
+    network: IPv4Network
     target: Target
 
     @property
     def needs_private_engine(self) -> bool:
         """Whether something was said that only an engine of one's own can do."""
-        return bool(self.pvc or self.image or self.strict or self.runtime != "auto")
+        is_engine_told = self.network != DEFAULT_NETWORK or self.log_size != LOG_BYTES_DEFAULT
+        is_machine_told = self.pvc or self.image or self.strict or self.runtime != "auto"
+        return bool(is_machine_told or is_engine_told)
 
 
 @click.command("run")
@@ -106,6 +112,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     default="text",
     help="json: the final status on stdout, everything else on stderr.",
 )
+@engine_options
 @target_options
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None:
@@ -282,6 +289,8 @@ async def _connected(flags: Flags, show: Show) -> AsyncIterator[Connection]:
         runtime=flags.runtime,
         claims=dict(flags.pvc),
         images=all_image_rules(flags.image, os.environ),
+        network=flags.network,
+        log_bytes=flags.log_size,
         is_durable=False,
         stops_everything=True,
     )

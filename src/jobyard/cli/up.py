@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from jobyard.cli.engine_options import engine_options
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
 from jobyard.cli.until import until
@@ -51,6 +52,7 @@ LOG_LINES: Final = 3
     callback=lambda _c, _p, values: tuple(image_rule(value) for value in values),
     help="The virtualenv or root folder that images like PATTERN stand for; also $JOBYARD_IMAGES.",
 )  # fmt: skip
+@engine_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def command(detach: bool, data_dir: Path | None, output: str, **given: Any) -> None:
     """Start the engine: an API server for kubectl, and all that runs jobs on this machine.
@@ -102,6 +104,8 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
         runtime=given["runtime"],
         claims=dict(given["pvc"]),
         images=all_image_rules(given["image"], os.environ),
+        network=given["network"],
+        log_bytes=given["log_size"],
     )
     # What is said on the way is no part of the answer.
     say = partial(click.echo, err=given["output"] == "json")

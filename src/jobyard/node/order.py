@@ -10,6 +10,10 @@ from enum import StrEnum
 
 import msgspec
 
+# How much of the log of one run of a container is kept, and in how many files.
+LOG_BYTES_DEFAULT = 50 * 2**20
+LOG_FILES = 5
+
 
 class MountType(StrEnum):
     """How something comes to stand at a path of the container."""
@@ -156,7 +160,7 @@ class PodOrder(msgspec.Struct, frozen=True, kw_only=True):
     # The first delay before a container runs again; doubled each time up to five minutes.
     restart_delay_seconds: float = 10
     # Logs: how large a file grows before it is put aside, and how many are kept.
-    log_bytes_max: int = 10 * 2**20
-    log_files_max: int = 5
+    log_bytes_max: int = LOG_BYTES_DEFAULT // LOG_FILES
+    log_files_max: int = LOG_FILES
     # What its variables and commands were told; only on the machine's own network.
     ports: tuple[PortGrant, ...] = ()

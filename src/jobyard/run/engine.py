@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 import msgspec
 
@@ -25,7 +25,9 @@ from jobyard.node.agent import Agent
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.node_object import node_labels
 from jobyard.node.options import options_of
+from jobyard.node.order import LOG_BYTES_DEFAULT
 from jobyard.node.ordering.images import rule_of
+from jobyard.node.private_network import DEFAULT_NETWORK
 from jobyard.node.runtime import Runtime
 from jobyard.node.sandbox_runtime import SandboxRuntime
 from jobyard.run.homes import DataFolder
@@ -39,7 +41,6 @@ from jobyard.schedule.placing import Machine
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 
-NETWORK: Final = IPv4Network("198.18.0.0/16")
 _log = logging.getLogger(__name__)
 Say = Callable[[str], None]
 
@@ -55,6 +56,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     # Whether what was answered survives a power cut, not only a crash of the engine.
     is_durable: bool = True
     stops_everything: bool = False
+    # Of sandboxes; and how much of the log of each run of a container is kept.
+    network: IPv4Network = DEFAULT_NETWORK
+    log_bytes: int = LOG_BYTES_DEFAULT
 
 
 class Engine:
@@ -81,7 +85,7 @@ class Engine:
 
     async def _start(self) -> None:
         path = self.folder.path
-        runtime = runtime_for(self.settings.runtime, path, self._say)
+        runtime = runtime_for(self.settings, path, self._say)
         self.runtime_name = "sandbox" if isinstance(runtime, SandboxRuntime) else "host"
         server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
         self._stack.callback(server.store.journal.close)
@@ -90,7 +94,7 @@ class Engine:
         # Else a list of our kinds is older than the kinds are, and can't be watched from.
         await self.live.settled()
         self.sender = InProcess(self.live)
-        network = NETWORK if isinstance(runtime, SandboxRuntime) else None
+        network = self.settings.network if isinstance(runtime, SandboxRuntime) else None
         outside = self._outside(runtime)
         options = options_of(
             node_name(socket.gethostname()),
@@ -99,6 +103,7 @@ class Engine:
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
             claim_folders=self.settings.claims,
             is_strict=self.settings.is_strict,
+            log_bytes=self.settings.log_bytes,
             proxy=outside.url if outside is not None else str,
         )
         agent = Agent(self.sender, runtime, options, say=self._say)
@@ -132,7 +137,7 @@ class Engine:
         """The way out of the private network, if there is one; it is there before the pods."""
         if not isinstance(runtime, SandboxRuntime):
             return None
-        outside = Outside(runtime.hub, NETWORK, self.folder.path)
+        outside = Outside(runtime.hub, self.settings.network, self.folder.path)
         runtime.hub.when_ready = outside.listen
         self._stack.push_async_callback(outside.close)
         return outside
@@ -150,13 +155,13 @@ class Engine:
         self.failed.set()
 
 
-def runtime_for(wanted: str, data: Path, say: Say) -> Runtime:
+def runtime_for(settings: EngineSettings, data: Path, say: Say) -> Runtime:
     """The runtime that was asked for, or the best that the machine allows."""
-    if wanted == "host":
+    if settings.runtime == "host":
         return HostRuntime(data)
-    missing = missing_for_sandbox(look()) if wanted == "auto" else None
+    missing = missing_for_sandbox(look()) if settings.runtime == "auto" else None
     if missing is None:
-        return SandboxRuntime(data)
+        return SandboxRuntime(data, settings.network)
     say(f"replicas run as plain processes: {missing.reason} ({missing.remedy})")
     return HostRuntime(data)
 

@@ -51,12 +51,19 @@ _ACCEPT_AGAIN_SECONDS: Final = 0.2
 _decode_order: Final = msgspec.json.Decoder(PodOrder).decode
 
 
+Ids = tuple[int, int]
+
+
 class Hub:
-    """One per data folder. `user`: the ids of who started it, if it is in a user namespace."""
+    """One per data folder; `which`: its kind and its gateway.
+
+    `user` are the ids of who started it, if it is in a user namespace.
+    """
 
     def __init__(
-        self, kind: str, data: Path, listener: socket.socket, user: tuple[int, int] | None
+        self, which: tuple[str, str], data: Path, listener: socket.socket, user: Ids | None
     ) -> None:
+        kind, self._gateway = which
         self._kind = kind
         self._data = data
         self._listener = listener
@@ -155,6 +162,7 @@ class Hub:
             "pid": os.getpid(),
             "protocol": PROTOCOL,
             "kind": self._kind,
+            "gateway": self._gateway,
             "mapped": self._user is not None,
             "outside": way,
             "resolver": resolver,
