@@ -16,6 +16,8 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from jobyard.node.hub.wire import OUTSIDE_LOG_NAME
+
 # Held by the hub and all supervisors; the program ends when the last of them does.
 LIFELINE_DESCRIPTOR: Final = 102
 NO_WAY: Final = "none"
@@ -92,7 +94,7 @@ def attach(hub: int, data: Path, lifeline: int, *, is_mapped: bool) -> None:
         return
     words = _command(program, hub, is_mapped=is_mapped, pid_file=str(data / "outside.pid"))
     ready, told = os.pipe()
-    log = os.open(data / "outside.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(data / OUTSIDE_LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     child = os.fork()
     if child == 0:
