@@ -55,7 +55,7 @@ class Yard:
     def order(self, container: ContainerOrder, **more: object) -> PodOrder:
         """A pod with an address of its own and a hosts file that all pods share."""
         self._count += 1
-        address = f"198.18.1.{self._count}"
+        address = f"100.96.1.{self._count}"
         hosts = self.data / "hosts"
         if not hosts.exists():
             hosts.write_text("127.0.0.1 localhost\n")
@@ -69,7 +69,7 @@ class Yard:
             name=f"pod-{self._count}",
             host_name=f"pod-{self._count}",
             address=address,
-            gateway="198.18.0.1",
+            gateway="100.96.0.1",
             hosts_file=str(hosts),
             resolver_file=str(empty),
             restart_policy=RestartPolicy.NEVER,

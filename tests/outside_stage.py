@@ -22,8 +22,8 @@ from isolation_stage import Yard, opened, shell
 from jobyard.node.hub.netlink import Netlink
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
+from jobyard.node.private_network import DEFAULT_NETWORK as NETWORK
 from jobyard.node.sandbox_runtime import SandboxRuntime
-from jobyard.run.engine import NETWORK
 from jobyard.run.outside import Outside
 
 ADDRESS = "192.0.2.7"
@@ -135,7 +135,7 @@ print(urllib.request.urlopen({url!r}, timeout=60).read().decode())
     env = {"PATH": os.environ["PATH"], "http_proxy": f"http://{NETWORK[1]}:3128"}
     command = (sys.executable, "-c", script)
     async with opened(first, folder) as yard:
-        order = await yard.running(shell("", argv=command, env=env), address="198.18.9.9")
+        order = await yard.running(shell("", argv=command, env=env), address="100.96.9.9")
     await first.close(stop_everything=False)
     await outside.close()
 

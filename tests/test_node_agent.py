@@ -721,6 +721,43 @@ def test_lanes_that_are_closed_begin_nothing() -> None:
     run(play())
 
 
+@pytest.mark.parametrize(
+    ("paths", "reason"),
+    [
+        pytest.param(["a", "a/b"], "File exists", id="a file and a folder of one name"),
+        pytest.param(["/".join(["x" * 200] * 21)], "File name too long", id="a path too long"),
+        pytest.param(["x" * 300], "File name too long", id="a name too long"),
+    ],
+)
+def test_files_that_no_disk_takes_are_told_of(
+    stage: Staging, paths: list[str], reason: str
+) -> None:
+    """As an event each time, and nothing of the attempts stays behind."""
+
+    async def play() -> None:
+        async with stage() as scene:
+            await scene.make(CONFIG_MAPS, "words", data={"k": "1"})
+            items = [{"key": "k", "path": path} for path in paths]
+            volume = {"name": "files", "configMap": {"name": "words", "items": items}}
+            mount = {"name": "files", "mountPath": "/files"}
+            await scene.pod("waits", "true", volumes=[volume], main={"volumeMounts": [mount]})
+
+            async def is_told() -> list[str]:
+                return await scene.events("FailedMount")
+
+            (told,) = await until(is_told)
+            assert told.startswith('MountVolume.SetUp failed for volume "files" : volume files: ')
+            assert told.endswith(reason)
+            assert len(told) < 400
+
+            async def is_cleared() -> bool:
+                return not list(scene.data.glob("pods/*/volumes/files/..version_*"))
+
+            assert await until(is_cleared)
+
+    run(play())
+
+
 @pytest.mark.parametrize("is_strict", [False, True])
 def test_a_claim_is_a_folder(stage: Staging, is_strict: bool) -> None:
     async def play() -> None:

@@ -33,7 +33,7 @@ class SandboxScene(Scene):
     """A scene whose pods are sandboxes."""
 
     def __init__(self, transport: Transport, namespace: str, data: Path) -> None:
-        super().__init__(transport, namespace, data, network="198.18.0.0/16")
+        super().__init__(transport, namespace, data, network="100.96.0.0/16")
         self.sandboxes: Runtime = SandboxRuntime(data)
         self.runtime = self.sandboxes  # type: ignore[assignment]
 

@@ -21,11 +21,12 @@ import pytest
 from isolation_stage import MARK, eventually, marked_processes
 from supervised import pod, shell, within_time
 
-from jobyard.node import hub_runtime, locks
+from jobyard.node import hub_runtime, kept_logs, locks
 from jobyard.node.folders import PodFolder
 from jobyard.node.host_runtime import HostRuntime
-from jobyard.node.hub import client, network, outside, starting
+from jobyard.node.hub import client, outside, starting
 from jobyard.node.hub.client import HubClient
+from jobyard.node.hub.log_size import LOG_BYTES_MAX
 from jobyard.node.hub.starting import HOST, supervisor_of
 from jobyard.node.hub.wire import LOCK_NAME, LOG_NAME, SOCKET_NAME
 from jobyard.node.kept_logs import kept_folder
@@ -33,7 +34,6 @@ from jobyard.node.polling import until
 from jobyard.node.process_end import has_ended
 from jobyard.node.runtime import RuntimeFailedError
 from jobyard.node.socket_paths import short_path
-from jobyard.run.engine import NETWORK
 
 
 @pytest.fixture
@@ -197,5 +197,46 @@ def test_the_keeper_of_the_way_outside_ends_the_program(tmp_path: Path, trap: st
             os.kill(pid, signal.SIGKILL)
 
 
-def test_the_hub_and_the_engine_mean_the_same_network() -> None:
-    assert (str(NETWORK[1]), NETWORK.prefixlen) == (network.GATEWAY, network.PREFIX_LENGTH)
+@pytest.mark.parametrize("name", ["hub.log", "outside.log"])
+def test_logs_of_the_hub_have_a_bound(tmp_path: Path, mark: str, name: str) -> None:
+    hub = HubClient(HOST, tmp_path)
+    path = tmp_path / name
+
+    async def work() -> None:
+        await hub.ensure()
+        pid = (await hub.ask(do="status"))[0]["pid"]
+        # As all do who write there.
+        with path.open("ab", buffering=0) as writer:
+            for n in range(3):
+                writer.write(b"x" * LOG_BYTES_MAX + b"%d end\n" % n)
+                await hub.ask(do="status")
+                await eventually(lambda: path.stat().st_size == 0, "an empty log")
+                aside = path.with_name(f"{name}.1")
+                assert aside.read_bytes().endswith(b"%d end\n" % n)
+                assert aside.stat().st_size <= LOG_BYTES_MAX
+            writer.write(b"more\n")
+            assert path.read_bytes() == b"more\n"
+        await hub.quit()
+        assert await has_ended(pid, 30)
+
+    within_time(work())
+    assert marked_processes(mark) == []
+
+
+def test_kept_logs_have_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_logs, "BYTES_MAX", 2500)
+    for n in range(6):
+        order = pod(shell("true"))
+        order = msgspec.structs.replace(order, name=f"pod-{n % 2}", attempt=n)
+        folder = PodFolder(tmp_path, order.uid)
+        folder.log("main", 0).parent.mkdir(parents=True)
+        folder.order.write_bytes(msgspec.json.encode(order))
+        folder.log("main", 0).write_bytes(b"x" * (1000 if n < 5 else 4000))
+        kept_logs.keep_logs(tmp_path, folder)
+        kept = sorted(
+            attempt
+            for name in ("pod-0", "pod-1")
+            for attempt in kept_logs.kept_attempts(tmp_path, "default", name)
+        )
+        # The last two fit; the newest stays whatever its size.
+        assert kept == ([n - 1, n] if 0 < n < 5 else [n])

@@ -150,7 +150,7 @@ def test_a_port_of_a_service_arrives_where_the_pod_listens(data: Path) -> None:
         # What was so before is so no longer.
         assert await answers(80, 81, 8080) == ["refused", "here", "here"]
         # From the pod itself; and what it calls elsewhere is left alone.
-        for host, answer in ((server.address, "here"), ("198.18.0.1", "refused")):
+        for host, answer in ((server.address, "here"), ("100.96.0.1", "refused")):
             asked = await yard.ask(server, "/bin/sh", "-c", f"{client} {host} 81")
             assert asked == (0, f"{answer}\n")
         many = tuple(Redirect(protocol="TCP", port=n, target=8080) for n in range(100, 500))
@@ -467,12 +467,12 @@ def test_the_engine_listens_on_the_private_network_and_the_machine_is_out_of_rea
     data: Path,
 ) -> None:
     async def scene(yard: Yard) -> None:
-        with await yard.runtime.hub.listen("198.18.0.1", 3128) as listener:
-            ask = "import socket; socket.create_connection(('198.18.0.1', 3128), 10)"
+        with await yard.runtime.hub.listen("100.96.0.1", 3128) as listener:
+            ask = "import socket; socket.create_connection(('100.96.0.1', 3128), 10)"
             await yard.said(shell(f"exec {shlex.quote(sys.executable)} -c {shlex.quote(ask)}"))
             connection, (address, _) = listener.accept()
             connection.close()
-            assert address == "198.18.1.1"
+            assert address == "100.96.1.1"
 
     play(data, scene)
 

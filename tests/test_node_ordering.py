@@ -1338,3 +1338,9 @@ def test_what_linux_takes_is_passed_on() -> None:
     given = container(args=["$(A)"], env=[{"name": "A", "value": value}])
     order = main_of(order_of(pod(given), SETUP, FOUND))
     assert order.argv[1] == order.env["A"] == value
+
+
+@pytest.mark.parametrize("log_bytes", [64 * 1024, 50 * 2**20, 2**40])
+def test_a_log_is_as_large_as_was_said(log_bytes: int) -> None:
+    order = order_of(pod(), msgspec.structs.replace(SETUP, log_bytes=log_bytes), FOUND)
+    assert 0 <= log_bytes - order.log_bytes_max * order.log_files_max < order.log_files_max

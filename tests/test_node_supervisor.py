@@ -148,6 +148,22 @@ def test_restarts_are_counted_and_every_run_keeps_its_log(pods: Nursery, tmp_pat
     assert [one.text(run=n) for n in range(4)] == [b"run %d\n" % n for n in range(1, 5)]
 
 
+def test_of_many_runs_the_last_logs_are_kept(pods: Nursery, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    script = f"""echo run; yes | head -c 20000; echo >> {count}; test $(wc -l < {count}) -ge 9"""
+    order = pod(
+        shell(script),
+        restart_policy=RestartPolicy.ON_FAILURE,
+        restart_delay_seconds=0.001,
+        log_bytes_max=9000,
+    )
+    one = pods.start(order)
+    one.end()
+    names = {path.name.split(".")[0] for path in one.folder.log("main", 0).parent.iterdir()}
+    assert names == {"4", "5", "6", "7", "8"}
+    assert one.text(run=8).count(b"y") > 100
+
+
 def test_the_agent_sees_a_container_wait_for_its_next_run(pods: Nursery) -> None:
     order = pod(shell("exit 1"), restart_policy=RestartPolicy.ALWAYS, restart_delay_seconds=1000)
     one = pods.start(order)

@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 import os
+import re
 import resource
 import socket
 import subprocess
 import sys
 import uuid
+from ipaddress import IPv4Network
 from pathlib import Path
 
 import msgspec
@@ -21,14 +23,16 @@ from supervised import shell as plain_shell
 from test_node_cages import HOST as ON_HOST
 from test_node_cages import SANDBOX as IN_SANDBOX
 
-from jobyard.node import hub_runtime
+from jobyard.node.abilities import look, missing_for_sandbox
 from jobyard.node.folders import PodFolder
 from jobyard.node.host_runtime import HostRuntime
+from jobyard.node.hub import client
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.starting import HOST, SANDBOX, supervisor_of
 from jobyard.node.hub.wire import SOCKET_NAME
 from jobyard.node.isolation import kernel
 from jobyard.node.order import PodOrder, Redirect
+from jobyard.node.private_network import DEFAULT_NETWORK, gateway_of, network_of
 from jobyard.node.process_end import has_ended
 from jobyard.node.protocol import PROTOCOL
 from jobyard.node.runtime import Inside, RuntimeFailedError
@@ -38,6 +42,7 @@ from jobyard.node.state import PodState
 from jobyard.node.supervisor.words import Command, StartInside, Word
 from jobyard.node.supervisor_wire import CommandFailedError
 
+GATEWAY = gateway_of(DEFAULT_NETWORK)
 GOLDEN = Path(__file__).parent / "golden" / "wire.json"
 # A hub of another release, with all that it forks.
 ANOTHER_HUB = """
@@ -52,13 +57,13 @@ if sys.argv[2] == "strange":
         b'{"type": "condition", "protocol": %d}\\n' % protocol.PROTOCOL
         if isinstance(word, desk.StateTold) else known(word))
 from jobyard.node.hub.starting import start
-start(sys.argv[3], Path(sys.argv[4]))
+start(sys.argv[3], Path(sys.argv[4]), sys.argv[5])
 """
 
 
 def start_another_hub(number: int, kind: str, data: Path, *, is_strange: bool = False) -> None:
     how = "strange" if is_strange else "plain"
-    command = [sys.executable, "-c", ANOTHER_HUB, str(number), how, kind, str(data)]
+    command = [sys.executable, "-c", ANOTHER_HUB, str(number), how, kind, str(data), GATEWAY]
     subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
 
 
@@ -79,13 +84,13 @@ def test_pods_of_another_release_go_on_and_new_ones_are_of_this(
 
     async def before() -> PodOrder:
         """The engine of that release."""
-        monkeypatch.setattr(hub_runtime, "PROTOCOL", number)
+        monkeypatch.setattr(client, "PROTOCOL", number)
         runtime = runtime_of(tmp_path)
         async with opened(runtime, tmp_path) as yard:
             order = await yard.running(shell("echo up; while :; do sleep 1; done"))
             await yard.logged(order, "up")
         await runtime.close(stop_everything=False)
-        monkeypatch.setattr(hub_runtime, "PROTOCOL", PROTOCOL)
+        monkeypatch.setattr(client, "PROTOCOL", PROTOCOL)
         return order
 
     async def after(old: PodOrder) -> None:
@@ -106,7 +111,7 @@ def test_pods_of_another_release_go_on_and_new_ones_are_of_this(
                 for one in (pipes.stdout, pipes.stderr, pipes.status):
                     os.close(one)
                 # The network is the same: one reaches the other.
-                new = await yard.running(shell("sleep 1000"), address="198.18.1.99")
+                new = await yard.running(shell("sleep 1000"), address="100.96.1.99")
                 assert runtime._links[new.uid].protocol == PROTOCOL
                 if not is_host:
                     found = f"import socket\ntry: socket.create_connection(('{old.address}', 1), 5)"
@@ -132,7 +137,7 @@ def test_a_supervisor_that_cant_be_understood_is_let_be_and_told_of_once(
     tmp_path: Path, mark: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_another_hub(9, HOST, tmp_path, is_strange=True)
-    monkeypatch.setattr(hub_runtime, "PROTOCOL", 9)
+    monkeypatch.setattr(client, "PROTOCOL", 9)
 
     async def work() -> None:
         runtime = HostRuntime(tmp_path)
@@ -157,6 +162,65 @@ def test_a_supervisor_that_cant_be_understood_is_let_be_and_told_of_once(
 
     within_time(work())
     assert marked_processes(mark) == []
+
+
+@pytest.mark.skipif(missing_for_sandbox(look()) is not None, reason="no sandbox here")
+def test_pods_of_two_networks_reach_one_another(tmp_path: Path, mark: str) -> None:
+    """Of an engine that was told another network than the one before it, whose pods run on."""
+    other = network_of("10.214.0.0/20")
+    listen = (
+        "import socket; s = socket.create_server(('', 80)); print('up', flush=True)\n"
+        "while True: s.accept()[0].sendall(b'hello')"
+    )
+    call = "import socket, sys; print(socket.create_connection((sys.argv[1], 80), 10).recv(5))"
+
+    async def before() -> PodOrder:
+        runtime = SandboxRuntime(tmp_path)
+        async with opened(runtime, tmp_path) as yard:
+            order = await yard.running(shell("", argv=(sys.executable, "-c", listen)))
+            await yard.logged(order, "up")
+        await runtime.close(stop_everything=False)
+        return order
+
+    async def after(old: PodOrder) -> None:
+        runtime = SandboxRuntime(tmp_path, other)
+        try:
+            async with opened(runtime, tmp_path) as yard:
+                new = await yard.running(
+                    shell("", argv=(sys.executable, "-c", listen)),
+                    address=str(other[9]),
+                    prefix_length=other.prefixlen,
+                    gateway=str(other[1]),
+                )
+                await yard.logged(new, "up")
+                for one, address in ((new, old.address), (old, new.address), (new, new.address)):
+                    said = await yard.ask(one, sys.executable, "-c", call, address)
+                    assert said == (0, "b'hello'\n")
+        finally:
+            await runtime.close(stop_everything=True)
+
+    order = within_time(before())
+    within_time(after(order))
+    assert marked_processes(mark) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("x", "10.0.0.1/8", "10.0.0.0/7", "10.1.2.0/25", "127.0.0.0/8", "224.0.0.0/8"),
+        *("10.0.0.0/8", "192.0.2.0/24", "::/16", "10.0.0.0/99", "0.0.0.0/8"),
+    ],
+)
+def test_what_cant_be_a_private_network(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        network_of(text)
+
+
+def test_the_private_network_is_nobodys() -> None:
+    used = ["10.0.0.0/8", "192.168.0.0/16", "172.16.0.0/12", "198.18.0.0/15", "169.254.0.0/16"]
+    for one in (*used, "240.0.0.0/4", "100.100.0.0/16"):
+        assert not DEFAULT_NETWORK.overlaps(IPv4Network(one))
+    assert network_of(str(DEFAULT_NETWORK)) == DEFAULT_NETWORK
 
 
 def told_of(kind: object) -> object:

@@ -20,8 +20,8 @@ from jobyard.node.abilities import look, missing_for_sandbox
 from jobyard.node.hub.client import HubClient
 from jobyard.node.ordering.surroundings import Found
 from jobyard.node.ordering.way_out import with_way_out
+from jobyard.node.private_network import DEFAULT_NETWORK as NETWORK
 from jobyard.node.runtime import RuntimeFailedError
-from jobyard.run.engine import NETWORK
 from jobyard.run.outside import Outside, _in_hosts_files, is_own
 from jobyard.run.proxy import Proxy, RefusedError, asked_for
 from jobyard.run.upstream import Upstream
@@ -72,7 +72,7 @@ def test_a_pod_reaches_the_world_but_not_the_hosts_loopback(folder: Path) -> Non
 def test_the_way_out_is_the_same_for_the_next_engine(folder: Path) -> None:
     said = played("restart", folder)
     assert said == [
-        "told http://198.18.0.1:3128",
+        "told http://100.96.0.1:3128",
         f"served on {ADDRESS}",
         # By address and by name, for programs that don't heed no_proxy.
         "pods: ['a pod', 'a pod']",
@@ -81,17 +81,17 @@ def test_the_way_out_is_the_same_for_the_next_engine(folder: Path) -> None:
 
 def variables(own: dict[str, str], **found: object) -> dict[str, str]:
     base = {"PATH": "/bin", "HTTPS_PROXY": "http://corporate:8080", "no_proxy": "intranet"}
-    whole = {"proxy": "http://198.18.0.1:3128", "network": "198.18.0.0/16", "names": ("web",)}
+    whole = {"proxy": "http://100.96.0.1:3128", "network": "100.96.0.0/16", "names": ("web",)}
     return with_way_out(base, own, "lab", Found(**{**whole, **found}))  # type: ignore[arg-type]
 
 
 def test_programs_are_told_of_the_proxy_in_both_spellings() -> None:
     told = variables({})
     for name in ("http_proxy", "https_proxy"):
-        assert told[name] == told[name.upper()] == "http://198.18.0.1:3128"
+        assert told[name] == told[name.upper()] == "http://100.96.0.1:3128"
     exempt = told["no_proxy"].split(",")
     assert told["NO_PROXY"] == told["no_proxy"]
-    assert set(exempt) >= {"localhost", "127.0.0.1", "198.18.0.0/16", "web", "svc", "lab"}
+    assert set(exempt) >= {"localhost", "127.0.0.1", "100.96.0.0/16", "web", "svc", "lab"}
     assert "intranet" not in exempt
     assert told["PATH"] == "/bin"
 
@@ -100,7 +100,7 @@ def test_what_a_container_says_itself_counts() -> None:
     told = variables({"HTTPS_PROXY": "http://mine:1", "no_proxy": "*"})
     # The other spelling must not contradict it.
     assert {"https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY"}.isdisjoint(told)
-    assert told["http_proxy"] == "http://198.18.0.1:3128"
+    assert told["http_proxy"] == "http://100.96.0.1:3128"
 
 
 def test_with_a_route_nothing_is_said_of_a_proxy() -> None:
@@ -160,6 +160,20 @@ def test_what_makes_no_sense_is_refused(head: str) -> None:
 )
 def test_loopback_is_known_however_it_is_written(address: str, expected: bool) -> None:
     assert is_own(address) is expected
+
+
+def test_no_hosts_file_leads_the_proxy_to_where_no_pod_is(tmp_path: Path) -> None:
+    """A pod may write there, and what is found there is dialled from the hub's own place."""
+    lines = "100.96.0.7 me\n100.96.0.8 web\n10.1.2.3 db\n127.0.0.1 self\n::1 six\nnonsense x\n"
+    (tmp_path / "hosts").mkdir()
+    (tmp_path / "hosts" / "lab").write_text(lines)
+    outside = Outside(HubClient("sandbox", tmp_path), NETWORK, tmp_path)
+
+    async def found(name: str) -> str:
+        return await outside._known_to("100.96.0.7", name)
+
+    names = ("web", "db", "self", "six", "x", "nobody")
+    assert [asyncio.run(found(name)) for name in names] == ["100.96.0.8", "", "", "", "", ""]
 
 
 def test_a_hosts_file_may_say_anything(tmp_path: Path) -> None:
@@ -233,7 +247,7 @@ def test_a_connection_to_the_machines_own_proxy_is_not_left_open(
     asyncio.run(asyncio.wait_for(play(), DEADLINE_SECONDS))
 
 
-@pytest.mark.parametrize("place", ["a..b:443", f"{'a' * 64}.example:443", "198.18.9.9:80"])
+@pytest.mark.parametrize("place", ["a..b:443", f"{'a' * 64}.example:443", "100.96.9.9:80"])
 def test_what_cannot_be_reached_has_an_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
 ) -> None:

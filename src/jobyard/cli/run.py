@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 
 from jobyard.cli.accepting import accepted, no_job, told_by_controllers
 from jobyard.cli.durations import Duration
+from jobyard.cli.engine_options import DEFAULT_NETWORK, LOG_BYTES_DEFAULT, engine_options
 from jobyard.cli.file_names import FileName
 from jobyard.cli.left_runs import tell_of_left_runs
 from jobyard.cli.live import rows
@@ -55,12 +57,16 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     quiet: bool
     output: str
+    log_size: int
+    network: IPv4Network
     target: Target
 
     @property
     def needs_private_engine(self) -> bool:
         """Whether something was said that only an engine of one's own can do."""
-        return bool(self.pvc or self.image or self.strict or self.runtime != "auto")
+        is_engine_told = self.network != DEFAULT_NETWORK or self.log_size != LOG_BYTES_DEFAULT
+        is_machine_told = self.pvc or self.image or self.strict or self.runtime != "auto"
+        return bool(is_machine_told or is_engine_told)
 
 
 @click.command("run")
@@ -111,6 +117,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     default="text",
     help="json: the final status on stdout, everything else on stderr.",
 )
+@engine_options
 @target_options
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None:
@@ -180,6 +187,8 @@ def _record(objects: Sequence[dict[str, Any]], flags: Flags) -> Record:
         runtime=flags.runtime,
         claims={name: str(folder) for name, folder in flags.pvc},
         images=all_image_rules(flags.image, os.environ),
+        network=str(flags.network),
+        log_bytes=flags.log_size,
         keeps=flags.keep,
     )
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import click
 
+from jobyard.cli.engine_options import engine_options
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.mappings import all_image_rules, claim_folder, image_rule
 from jobyard.cli.saying import say, say_json
@@ -59,6 +60,7 @@ LOG_LINES: Final = 3
     callback=lambda _c, _p, values: tuple(image_rule(value) for value in values),
     help="The virtualenv or root folder that images like PATTERN stand for; also $JOBYARD_IMAGES.",
 )  # fmt: skip
+@engine_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def command(detach: bool, data_dir: Path | None, output: str, **given: Any) -> None:
     """Start the engine: an API server for kubectl, and all that runs jobs on this machine.
@@ -113,6 +115,8 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
         claims=dict(given["pvc"]),
         images=all_image_rules(given["image"], os.environ),
         claims_kept=claims_of(home) if folder.path == standing(home).path else None,
+        network=given["network"],
+        log_bytes=given["log_size"],
     )
     # What is said on the way is no part of the answer.
     tell = partial(say, err=given["output"] == "json")

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,9 @@ from jobyard.node.isolation.points import clear_made_folders
 from jobyard.node.isolation.scratch import remove_tree
 from jobyard.node.kept_logs import keep_logs
 from jobyard.node.order import PodOrder, Redirect
+from jobyard.node.private_network import DEFAULT_NETWORK
 from jobyard.node.process_end import has_ended
-from jobyard.node.protocol import PROTOCOL, told
+from jobyard.node.protocol import told
 from jobyard.node.runtime import Inside, Pipes, RuntimeFailedError
 from jobyard.node.shutdowns import mark_all, notice_boot
 from jobyard.node.state import PodState
@@ -74,8 +76,8 @@ def _remove(pod: Path) -> None:
 class HubRuntime:
     """See `Runtime`. `data` is the engine's folder; one runtime at a time works on it."""
 
-    def __init__(self, kind: str, data: Path) -> None:
-        self.hub = HubClient(kind, data)
+    def __init__(self, kind: str, data: Path, network: IPv4Network = DEFAULT_NETWORK) -> None:
+        self.hub = HubClient(kind, data, network)
         self._kind = kind
         self._data = data.absolute()
         self._states: dict[str, PodState] = {}
@@ -117,12 +119,12 @@ class HubRuntime:
 
     async def _ensure(self) -> None:
         """A hub from before is as good as a new one, and is there at once."""
-        there, protocol = await self.hub.answering()
+        there, will_do = await self.hub.answering()
         if there == self._kind:
-            if protocol == PROTOCOL:
+            if will_do:
                 await self.hub.ready()
                 return
-            # What pods it starts would be of another release, too.
+            # What it starts would be of another release, or on another network.
             await self.hub.dismiss()
         elif there:
             if any(supervisor_of(folder.path) for folder in pod_folders(self._data)):

@@ -67,6 +67,12 @@ def last_number(path: Path) -> int:
     return max([ends, *numbers_of(path)])
 
 
+def remove_log(path: Path) -> None:
+    """All of one run's: what still grew, what was put aside, and its ends."""
+    for part in (path, _ends(path), *(numbered(path, number) for number in numbers_of(path))):
+        part.unlink(missing_ok=True)
+
+
 def numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from jobyard.node.capacity import Capacity, capacity_of_machine
+from jobyard.node.order import LOG_BYTES_DEFAULT
 from jobyard.node.ordering.environment import inherited
 from jobyard.node.ordering.surroundings import ImageRule, Setup
 
@@ -53,6 +54,7 @@ def options_of(
     image_rules: tuple[ImageRule, ...] = (),
     claim_folders: Mapping[str, Path] | None = None,
     is_strict: bool = False,
+    log_bytes: int = LOG_BYTES_DEFAULT,
     proxy: Callable[[], str] = str,
 ) -> AgentOptions:
     """Options for this machine, with the environment and folder that the engine has now."""
@@ -74,6 +76,7 @@ def options_of(
         prefix_length=network.prefixlen if network is not None else 16,
         gateway=gateway,
         resolver_file=str(resolver) if resolver.exists() else "",
+        log_bytes=log_bytes,
     )
     return AgentOptions(
         data=data,

@@ -12,6 +12,10 @@ import msgspec
 
 from jobyard.node.capabilities import DEFAULT_CAPABILITIES
 
+# How much of the log of one run of a container is kept, and in how many files.
+LOG_BYTES_DEFAULT = 50 * 2**20
+LOG_FILES = 5
+
 
 class MountType(StrEnum):
     """How something comes to stand at a path of the container."""
@@ -171,8 +175,8 @@ class PodOrder(msgspec.Struct, frozen=True, kw_only=True):
     # The first delay before a container runs again; doubled each time up to five minutes.
     restart_delay_seconds: float = 10
     # Logs: how large a file grows before it is put aside, and how many are kept.
-    log_bytes_max: int = 10 * 2**20
-    log_files_max: int = 5
+    log_bytes_max: int = LOG_BYTES_DEFAULT // LOG_FILES
+    log_files_max: int = LOG_FILES
     # Folders of the machine that containers see as they are, beside their volumes; all else is
     # below a layer of their own. None: where the engine was started, its home and /tmp.
     kept_folders: tuple[str, ...] | None = None

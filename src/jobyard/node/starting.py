@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 
 import msgspec
 
@@ -30,6 +31,7 @@ from jobyard.node.pod_status import Refusal
 from jobyard.node.runtime import Runtime
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, VolumeError
+from jobyard.node.volumes.patience import Patience
 from jobyard.node.volumes.placing import Site, make_sub_paths, place_all, update
 
 
@@ -71,6 +73,7 @@ class Starter:
         self._plain = network if isinstance(network, PlainNetwork) else None
         self._options = options
         self._claims = ClaimFolders(options.data, options.claim_folders, options.claims_kept)
+        self._patience = Patience()
         self._say = say
         self._said: set[str] = set()
 
@@ -101,7 +104,8 @@ class Starter:
         """Write mounted config maps and secrets anew where they changed."""
         found = await self._found(pod, with_variables=False)
         # An object that is missing now leaves the files as they were, as kubelet does.
-        update(About(pod, self._setup, found), self._site(pod))
+        about, site = About(pod, self._setup, found), self._site(pod)
+        await self._patience.do(pod.metadata.uid, partial(update, about, site))
 
     async def _ordered(self, pod: PodObject) -> tuple[PodOrder, tuple[str, ...]]:
         await self._lookups.bind_claims(pod)
@@ -111,12 +115,13 @@ class Starter:
             links = self._plain.links(pod.metadata.namespace, services)
             found = msgspec.structs.replace(found, services=links)
         about = About(pod, self._setup, found)
-        volumes = place_all(about, self._site(pod))
+        uid = pod.metadata.uid
+        volumes = await self._patience.do(uid, partial(place_all, about, self._site(pod)))
         # Ordered before anything can be resolved: a pod that is refused leaves no name.
         order = order_of(pod, self._setup, msgspec.structs.replace(found, volumes=volumes))
         if self._plain is not None:
             order = self._plain.fitted(pod, order, self._setup, services)
-        make_sub_paths(order)
+        await self._patience.do(uid, partial(make_sub_paths, order))
         hosts_file = self._directory.prepare(pod, found.address)
         return msgspec.structs.replace(order, hosts_file=hosts_file), (*_hints(pod, volumes),)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 import msgspec
 
@@ -30,7 +30,9 @@ from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.kubelet_service import KubeletService
 from jobyard.node.node_object import node_labels
 from jobyard.node.options import options_of
+from jobyard.node.order import LOG_BYTES_DEFAULT
 from jobyard.node.ordering.images import rule_of
+from jobyard.node.private_network import DEFAULT_NETWORK
 from jobyard.node.runtime import Runtime
 from jobyard.node.sandbox_runtime import SandboxRuntime
 from jobyard.node.state import PodState
@@ -48,7 +50,6 @@ from jobyard.server.journal import JournalError
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 
-NETWORK: Final = IPv4Network("198.18.0.0/16")
 _log = logging.getLogger(__name__)
 Say = Callable[[str], None]
 
@@ -65,6 +66,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[tuple[str, str], ...] = ()
     # Whether what was answered survives a power cut, not only a crash of the engine.
     is_durable: bool = True
+    # Of sandboxes; and how much of the log of each run of a container is kept.
+    network: IPv4Network = DEFAULT_NETWORK
+    log_bytes: int = LOG_BYTES_DEFAULT
 
 
 class Engine:
@@ -102,7 +106,7 @@ class Engine:
                 f"a process may have {limit} open files here, and an engine needs {NEEDED};"
                 f" allow more with `ulimit -n 1024`"
             )
-        runtime = runtime_for(self.settings.runtime, path, self._say)
+        runtime = runtime_for(self.settings, path, self._say)
         self.runtime_name = "sandbox" if isinstance(runtime, SandboxRuntime) else "host"
         try:
             server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
@@ -114,7 +118,7 @@ class Engine:
         # Else a list of our kinds is older than the kinds are, and can't be watched from.
         await self.live.settled()
         self.sender = InProcess(self.live)
-        network = NETWORK if isinstance(runtime, SandboxRuntime) else None
+        network = self.settings.network if isinstance(runtime, SandboxRuntime) else None
         outside = self._outside(runtime)
         options = options_of(
             node_name(socket.gethostname()),
@@ -123,6 +127,7 @@ class Engine:
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
             claim_folders=self.settings.claims,
             is_strict=self.settings.is_strict,
+            log_bytes=self.settings.log_bytes,
             proxy=outside.url if outside is not None else str,
         ).hiding(*engines_folders(home_of(os.environ)))
         options = msgspec.structs.replace(options, claims_kept=self.settings.claims_kept)
@@ -193,7 +198,7 @@ class Engine:
         """The way out of the private network, if there is one; it is there before the pods."""
         if not isinstance(runtime, SandboxRuntime):
             return None
-        outside = Outside(runtime.hub, NETWORK, self.folder.path)
+        outside = Outside(runtime.hub, self.settings.network, self.folder.path)
         runtime.hub.when_ready = outside.listen
         self._stack.push_async_callback(outside.close)
         return outside
@@ -218,16 +223,16 @@ class Engine:
         self.failed.set()
 
 
-def runtime_for(wanted: str, data: Path, say: Say) -> Runtime:
+def runtime_for(settings: EngineSettings, data: Path, say: Say) -> Runtime:
     """The runtime that was asked for, or the best that the machine allows."""
-    if wanted == "host":
+    if settings.runtime == "host":
         return HostRuntime(data)
     abilities = look()
-    missing = missing_for_sandbox(abilities) if wanted == "auto" else None
+    missing = missing_for_sandbox(abilities) if settings.runtime == "auto" else None
     if missing is None:
         if layers := missing_for_layers(abilities):
             say(f"what replicas write to this machine's own folders stays there: {layers.reason}")
-        return SandboxRuntime(data)
+        return SandboxRuntime(data, settings.network)
     say(f"replicas run as plain processes: {missing.reason} ({missing.remedy})")
     return HostRuntime(data)
 

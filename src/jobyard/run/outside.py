@@ -120,7 +120,9 @@ class Outside:
 
     async def _known_to(self, peer: str, name: str) -> str:
         """The address that a name has for a pod, by the hosts file of its namespace."""
-        return await asyncio.to_thread(_in_hosts_files, self._hosts, peer, name)
+        found = await asyncio.to_thread(_in_hosts_files, self._hosts, peer, name)
+        # A pod may have written there whatever it likes; the hub's network is for pods alone.
+        return found if self._is_inside(found) else ""
 
 
 def _in_hosts_files(folder: Path, peer: str, name: str) -> str:
@@ -137,8 +139,7 @@ def _in_hosts_files(folder: Path, peer: str, name: str) -> str:
             for each in names:
                 addresses.setdefault(each, address)
         if is_its_own:
-            found = addresses.get(name, "")
-            return "" if found and is_own(found) else found
+            return addresses.get(name, "")
     return ""
 
 

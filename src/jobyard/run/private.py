@@ -184,6 +184,8 @@ def _turn_away(folder: Path) -> None:
 
 async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool) -> _End:
     # Imported here: the command that forks us needs none of it.
+    from jobyard.node.order import LOG_BYTES_DEFAULT
+    from jobyard.node.private_network import DEFAULT_NETWORK, network_of
     from jobyard.run.engine import Engine, EngineSettings
     from jobyard.run.engine_log import keep_log
     from jobyard.run.link import Desk, Notes
@@ -194,6 +196,8 @@ async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool)
         claims={name: Path(path) for name, path in record.claims.items()},
         images=record.images,
         claims_kept=claims_of(home_of(os.environ)),
+        network=network_of(record.network) if record.network else DEFAULT_NETWORK,
+        log_bytes=record.log_bytes or LOG_BYTES_DEFAULT,
         is_durable=False,
     )
     leaving = asyncio.Event()

@@ -43,6 +43,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str = "auto"
     claims: Mapping[str, str] = {}
     images: tuple[tuple[str, str], ...] = ()
+    network: str = ""
+    log_bytes: int = 0
     # In the folder of `up`, where its jobs stay.
     keeps: bool = False
 

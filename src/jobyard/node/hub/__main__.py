@@ -1,4 +1,4 @@
-"""`python -m jobyard.node.hub KIND DATA`: starts the hub and returns once it answers.
+"""`python -m jobyard.node.hub KIND DATA GATEWAY`: starts the hub and returns once it answers.
 
 What is imported before the hub answers is what the user waits for, so the rest comes after.
 Exit status 0: a hub answers, be it this one or one that was there before. 1: it can't be, and
@@ -16,10 +16,10 @@ from jobyard.node.hub.starting import start
 
 
 def main() -> int:
-    kind, data = sys.argv[1:]
+    kind, data, gateway = sys.argv[1:]
     raise_limit()
     try:
-        start(kind, Path(data))
+        start(kind, Path(data), gateway)
     except OSError as error:
         print(f"{error.filename or kind}: {error.strerror}", file=sys.stderr)
         return 1

@@ -14,11 +14,14 @@ import socket
 import struct
 import sys
 from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
 from jobyard.node.hub.wire import LOG_NAME, SOCKET_NAME
+from jobyard.node.private_network import DEFAULT_NETWORK, gateway_of
 from jobyard.node.process_end import has_ended
+from jobyard.node.protocol import PROTOCOL
 from jobyard.node.runtime import RuntimeFailedError
 from jobyard.node.socket_paths import short_path
 
@@ -30,8 +33,9 @@ _ANSWER_BYTES_MAX: Final = 65536
 class HubClient:
     """Speaks with the hub of one data folder."""
 
-    def __init__(self, kind: str, data: Path) -> None:
+    def __init__(self, kind: str, data: Path, network: IPv4Network = DEFAULT_NETWORK) -> None:
         self._kind = kind
+        self._gateway = gateway_of(network)
         self._data = data
         # Awaited whenever a hub was made sure of, before anything is asked of it.
         self.when_ready: Callable[[], Awaitable[None]] | None = None
@@ -51,6 +55,7 @@ class HubClient:
             "jobyard.node.hub",
             self._kind,
             str(self._data.absolute()),
+            self._gateway,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -79,13 +84,14 @@ class HubClient:
         if self.when_ready is not None:
             await self.when_ready()
 
-    async def answering(self) -> tuple[str, int]:
-        """The kind and the protocol of the hub that is there; empty if none is."""
+    async def answering(self) -> tuple[str, bool]:
+        """The kind of the hub that is there, empty if none is; and whether it will do."""
         try:
             told, _ = await self.ask(do="status")
         except ConnectionError:
-            return "", 0
-        return str(told["kind"]), int(told.get("protocol", 0))
+            return "", False
+        will_do = (told.get("protocol"), told.get("gateway")) == (PROTOCOL, self._gateway)
+        return str(told["kind"]), will_do
 
     async def dismiss(self) -> None:
         """Ends the hub and nothing else: another takes over the network that pods hold."""

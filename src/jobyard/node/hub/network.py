@@ -1,7 +1,8 @@
 """The private network: a bridge in the hub's namespace, a cable to each pod's.
 
 Nothing of it is visible to the machine, and all of it goes away with the last process that is in
-it. It decides names and settings of interfaces; addresses come from the order.
+it. It decides names and settings of interfaces. Its own address, the gateway, is given to it as
+ADDRESS/PREFIX; those of pods come from the order.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from jobyard.node.isolation import kernel, nftables
 from jobyard.node.order import PodOrder
 
 BRIDGE: Final = "jobyard0"
-GATEWAY: Final = "198.18.0.1"
-PREFIX_LENGTH: Final = 16
 # Locally administered; the rest is ours to choose.
 _BRIDGE_HARDWARE: Final = bytes((0x02, 0x4A, 0x59, 0, 0, 1))
 _SETTINGS: Final = {
@@ -40,19 +39,38 @@ def settle() -> None:
             Path("/proc/sys/net/ipv4", name).write_text(value)
 
 
-def lay_out(*, is_mapped: bool) -> None:
+def lay_out(gateway: str, *, is_mapped: bool) -> None:
     """A new namespace for this process, with the bridge in it."""
     kernel.unshare(kernel.CLONE_NEWNET)
     settle()
     link = Netlink()
     link.add_bridge(BRIDGE, _BRIDGE_HARDWARE)
     bridge = socket.if_nametoindex(BRIDGE)
-    link.add_address(bridge, GATEWAY, PREFIX_LENGTH)
+    _add_gateway(link, bridge, gateway)
     link.close()
     if chosen(is_mapped=is_mapped)[0] != NO_WAY:
         # A kernel without it leaves pods without a way, and they still reach one another.
         with contextlib.suppress(OSError):
             _lead_out(bridge)
+
+
+def _add_gateway(link: Netlink, bridge: int, gateway: str) -> None:
+    address, _, prefix_length = gateway.partition("/")
+    link.add_address(bridge, address, int(prefix_length))
+
+
+def extend(gateway: str) -> None:
+    """On a network from before: pods that come may have other addresses than those that are."""
+    link = Netlink()
+    try:
+        _add_gateway(link, socket.if_nametoindex(BRIDGE), gateway)
+    except FileExistsError:
+        return
+    finally:
+        link.close()
+    # From one to the other by way of the hub.
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
 def _lead_out(bridge: int) -> None:

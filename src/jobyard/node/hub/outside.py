@@ -16,16 +16,20 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from jobyard.node.hub.wire import OUTSIDE_LOG_NAME
+
 # Held by the hub and all supervisors; the program ends when the last of them does.
 LIFELINE_DESCRIPTOR: Final = 102
 NO_WAY: Final = "none"
 # The pid of the shell that ends the program.
 KEEPER_NAME: Final = "outside-keeper"
+# Where pasta answers for the real resolver: an address for documents, so nobody else is there.
+RESOLVER: Final = "192.0.2.53"
+# Where slirp4netns lives, with its own.
+SLIRP_NETWORK: Final = "10.0.2.0/24"
+SLIRP_RESOLVER: Final = "10.0.2.3"
 _TUN: Final = "/dev/net/tun"
 _READY_SECONDS: Final = 3.0
-# Next to the private network: routed to the program, which answers for the real resolver.
-_PASTA_RESOLVER: Final = "198.19.255.53"
-_SLIRP_RESOLVER: Final = "10.0.2.3"
 # Descriptor 3 is the lifeline, 4 tells that the program is ready.
 _PASTA: Final = """
 "$@" 4>&- || exit 1
@@ -57,9 +61,9 @@ def chosen(*, is_mapped: bool) -> tuple[str, str]:
         return NO_WAY, ""
     # Started by root, pasta becomes nobody before it opens the namespace, which is root's.
     if is_mapped and shutil.which("pasta"):
-        return "pasta", _PASTA_RESOLVER
+        return "pasta", RESOLVER
     if shutil.which("slirp4netns"):
-        return "slirp4netns", _SLIRP_RESOLVER
+        return "slirp4netns", SLIRP_RESOLVER
     return NO_WAY, ""
 
 
@@ -75,7 +79,7 @@ def _command(program: str, hub: int, *, is_mapped: bool, pid_file: str) -> list[
         # Ports of neither side are forwarded, and the gateway does not stand for the machine.
         closed = [word for option in "tuTU" for word in (f"-{option}", "none")]
         options = ["--config-net", "--no-map-gw", "-4", "-q", *closed, "-P", pid_file]
-        options += ["--dns-forward", _PASTA_RESOLVER, "--netns", network, "--userns", user]
+        options += ["--dns-forward", RESOLVER, "--netns", network, "--userns", user]
         return ["sh", "-c", _PASTA, pid_file, program, *options]
     options = ["--configure", "--disable-host-loopback", "--mtu=65520", "--ready-fd=4"]
     options += [f"--userns-path={user}"] if is_mapped else []
@@ -90,7 +94,7 @@ def attach(hub: int, data: Path, lifeline: int, *, is_mapped: bool) -> None:
         return
     words = _command(program, hub, is_mapped=is_mapped, pid_file=str(data / "outside.pid"))
     ready, told = os.pipe()
-    log = os.open(data / "outside.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(data / OUTSIDE_LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDONLY)
     child = os.fork()
     if child == 0:

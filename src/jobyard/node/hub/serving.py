@@ -22,6 +22,7 @@ import msgspec
 
 from jobyard.node.folders import PodFolder
 from jobyard.node.hub import network
+from jobyard.node.hub.log_size import keep_small
 from jobyard.node.hub.outside import LIFELINE_DESCRIPTOR, NO_WAY, chosen, has_way
 from jobyard.node.hub.starting import (
     NETWORK_DESCRIPTOR,
@@ -30,7 +31,13 @@ from jobyard.node.hub.starting import (
     peer_uid,
     supervisor_of,
 )
-from jobyard.node.hub.wire import SOCKET_NAME, answer, read_question
+from jobyard.node.hub.wire import (
+    LOG_NAME,
+    OUTSIDE_LOG_NAME,
+    SOCKET_NAME,
+    answer,
+    read_question,
+)
 from jobyard.node.isolation import init, kernel, processes
 from jobyard.node.isolation.descriptors import close_all_but
 from jobyard.node.isolation.host import HostCage
@@ -51,12 +58,19 @@ _ACCEPT_AGAIN_SECONDS: Final = 0.2
 _decode_order: Final = msgspec.json.Decoder(PodOrder).decode
 
 
+Ids = tuple[int, int]
+
+
 class Hub:
-    """One per data folder. `user`: the ids of who started it, if it is in a user namespace."""
+    """One per data folder; `which`: its kind and its gateway.
+
+    `user` are the ids of who started it, if it is in a user namespace.
+    """
 
     def __init__(
-        self, kind: str, data: Path, listener: socket.socket, user: tuple[int, int] | None
+        self, which: tuple[str, str], data: Path, listener: socket.socket, user: Ids | None
     ) -> None:
+        kind, self._gateway = which
         self._kind = kind
         self._data = data
         self._listener = listener
@@ -87,6 +101,8 @@ class Hub:
             if signals in ready and signal.SIGTERM in os.read(signals, 512):
                 break
             self._reap()
+            for name in (LOG_NAME, OUTSIDE_LOG_NAME):
+                keep_small(self._data / name)
             if self._listener.fileno() in ready and not self._accept():
                 # No descriptors left, most likely: to try again at once would be to try for ever.
                 poll.unregister(self._listener)
@@ -155,6 +171,7 @@ class Hub:
             "pid": os.getpid(),
             "protocol": PROTOCOL,
             "kind": self._kind,
+            "gateway": self._gateway,
             "mapped": self._user is not None,
             "outside": way,
             "resolver": resolver,

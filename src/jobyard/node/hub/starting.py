@@ -38,7 +38,7 @@ _LOCK_SECONDS: Final = 20.0
 _PROBE_SECONDS: Final = 5.0
 
 
-def start(kind: str, data: Path) -> None:
+def start(kind: str, data: Path, gateway: str) -> None:
     """Returns in the calling process when the hub answers; OSError when there can't be one."""
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     read, write = os.pipe()
@@ -47,7 +47,7 @@ def start(kind: str, data: Path) -> None:
     if child == 0:
         os.close(read)
         os.close(lifeline)
-        _be_hub(kind, data, write, held)
+        _be_hub((kind, gateway), data, write, held)
     os.close(write)
     os.close(held)
     told = b""
@@ -62,8 +62,9 @@ def start(kind: str, data: Path) -> None:
         attach(child, data, lifeline, is_mapped=told.startswith(_MAPPED))
 
 
-def _be_hub(kind: str, data: Path, told: int, lifeline: int) -> None:
+def _be_hub(which: tuple[str, str], data: Path, told: int, lifeline: int) -> None:
     code = 1
+    kind, gateway = which
     try:
         lock = os.open(data / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
         _detach(data, told, lock, lifeline)
@@ -72,14 +73,14 @@ def _be_hub(kind: str, data: Path, told: int, lifeline: int) -> None:
             os._exit(0)
         os.dup2(lifeline, LIFELINE_DESCRIPTOR, inheritable=False)
         os.close(lifeline)
-        user = _enter_namespaces(data, told) if kind == SANDBOX else None
+        user = _enter_namespaces(data, told, gateway) if kind == SANDBOX else None
         listener = _listen(data)
         os.write(told, _READY)
         os.close(told)
         told = -1
         from jobyard.node.hub.serving import Hub
 
-        Hub(kind, data, listener, user).serve()
+        Hub(which, data, listener, user).serve()
         code = 0
     except OSError as error:
         if told < 0:
@@ -151,8 +152,10 @@ def _listen(data: Path) -> socket.socket:
     return listener
 
 
-def _enter_namespaces(data: Path, told: int) -> tuple[int, int] | None:
+def _enter_namespaces(data: Path, told: int, gateway: str) -> tuple[int, int] | None:
     """Returns the ids of the user when a user namespace was needed; tells of a new network."""
+    from jobyard.node.hub.network import extend, lay_out
+
     ids = (os.getuid(), os.getgid())
     if found := _found_namespaces(data):
         user, network = found
@@ -160,13 +163,12 @@ def _enter_namespaces(data: Path, told: int) -> tuple[int, int] | None:
         if is_mapped:
             kernel.setns(user, kernel.CLONE_NEWUSER)
         kernel.setns(network, kernel.CLONE_NEWNET)
+        extend(gateway)
         return ids if is_mapped else None
-    from jobyard.node.hub.network import lay_out
-
     is_mapped = ids[0] != 0
     if not is_mapped:
         try:
-            lay_out(is_mapped=False)
+            lay_out(gateway, is_mapped=False)
         except PermissionError:
             # Root in name only, as in many containers.
             is_mapped = True
@@ -177,7 +179,7 @@ def _enter_namespaces(data: Path, told: int) -> tuple[int, int] | None:
         enter_new_user_namespace(inner=RealUser(uid=0, gid=0), outer=real)
         # Else who takes over could not read where this process keeps its namespaces.
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-        lay_out(is_mapped=True)
+        lay_out(gateway, is_mapped=True)
     os.write(told, _MAPPED if is_mapped else _PLAIN)
     return ids if is_mapped else None
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 SOCKET_NAME: Final = "hub.sock"
 LOCK_NAME: Final = "hub.lock"
 LOG_NAME: Final = "hub.log"
+OUTSIDE_LOG_NAME: Final = "outside.log"
 _MESSAGE_BYTES_MAX: Final = 1 << 20
 
 

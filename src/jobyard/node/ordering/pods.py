@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from jobyard.api.quantity import Quantity
-from jobyard.node.order import ContainerOrder, PodOrder, RestartPolicy
+from jobyard.node.order import LOG_FILES, ContainerOrder, PodOrder, RestartPolicy
 from jobyard.node.ordering.attempts import attempt_of
 from jobyard.node.ordering.checks import hook_of, probes_of
 from jobyard.node.ordering.environment import device_variables, pod_variables
@@ -58,6 +58,8 @@ def order_of(pod: PodObject, setup: Setup, found: Found) -> PodOrder:
         restart_delay_seconds=setup.restart_delay_seconds,
         kept_folders=(setup.start_folder, *setup.kept_folders),
         hidden_folders=setup.hidden_folders,
+        log_bytes_max=max(setup.log_bytes // LOG_FILES, 1),
+        log_files_max=LOG_FILES,
     )
 
 

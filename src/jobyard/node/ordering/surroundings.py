@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
+from jobyard.node.order import LOG_BYTES_DEFAULT
+
 ObjectKey = tuple[str, str]
 
 
@@ -54,6 +56,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     gateway: str = ""
     resolver_file: str = ""
     restart_delay_seconds: float = 10
+    # How much of the log of each run of a container is kept.
+    log_bytes: int = LOG_BYTES_DEFAULT
 
 
 class ConfigMap(msgspec.Struct, frozen=True, kw_only=True):

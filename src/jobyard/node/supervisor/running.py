@@ -14,7 +14,7 @@ from typing import Final
 
 from jobyard.node.cage import Cage
 from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import LogStream, LogWriter
+from jobyard.node.log_files import LogStream, LogWriter, remove_log
 from jobyard.node.order import ContainerOrder, PodOrder
 from jobyard.node.supervisor.checks import Cancellable
 from jobyard.node.supervisor.facts import Ending
@@ -22,6 +22,8 @@ from jobyard.node.supervisor.last_words import last_words, with_message_file
 from jobyard.node.supervisor.loop import Loop, Timer
 from jobyard.node.supervisor.outputs import Output
 
+# Of a container that starts again and again, the logs of so many runs.
+RUNS_KEPT: Final = 5
 # The next look at the memory is when the limit could be reached at this rate, within bounds.
 _MEMORY_BYTES_PER_SECOND: Final = 1 << 30
 _MEMORY_SECONDS_MIN: Final = 0.1
@@ -64,6 +66,9 @@ class Run:
         self._waits_until: float | None = None
         order = around.order
         path = around.folder.log(container.name, run)
+        if run >= RUNS_KEPT:
+            with contextlib.suppress(OSError):
+                remove_log(around.folder.log(container.name, run - RUNS_KEPT))
         self._writer = LogWriter(path, order.log_bytes_max, order.log_files_max)
         try:
             mounted = with_message_file(around.folder, container, run)

@@ -34,10 +34,14 @@ def write(folder: Path, files: Mapping[str, File]) -> bool:
     fresh = Path(tempfile.mkdtemp(prefix="..version_", dir=folder))
     # mkdtemp lets nobody else in; the modes of the files are what protects them.
     fresh.chmod(0o755)
-    for path, file in files.items():
-        target = fresh / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _write_file(target, file)
+    try:
+        for path, file in files.items():
+            target = fresh / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _write_file(target, file)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     old = os.readlink(current) if current.is_symlink() else None
     new_link = folder / _NEW_DATA
     new_link.unlink(missing_ok=True)

@@ -12,7 +12,9 @@ import errno
 import math
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -25,7 +27,16 @@ from jobyard.node.volume_source import Volume
 from jobyard.node.volumes import atomic, host_paths
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, VolumeError, files_of, is_made_of_objects
+from jobyard.node.volumes.patience import Begin
 from jobyard.numerals import INT64_MAX
+
+
+def _nobody(_volume: str) -> None:
+    """Hears of the volume that comes next, if nobody else does."""
+
+
+# Of a path that no disk takes, its end.
+_PATH_SHOWN: Final = 200
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -37,30 +48,49 @@ class Site(msgspec.Struct, frozen=True):
     kept: tuple[str, ...] = ("/",)
 
 
-def place_all(about: About, site: Site) -> dict[str, Placed]:
+def place_all(about: About, site: Site, begin: Begin = _nobody) -> dict[str, Placed]:
     """Every volume of the pod, ready to be mounted; VolumeError for the first that isn't."""
     # Secrets are below it: nobody but the engine's user gets that far.
     site.folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     site.folder.volumes.mkdir(mode=0o700, exist_ok=True)
-    return {volume.name: _placed(volume, about, site) for volume in about.pod.spec.volumes}
+    placed = {}
+    for volume in about.pod.spec.volumes:
+        begin(volume.name)
+        with _told(volume):
+            placed[volume.name] = _placed(volume, about, site)
+    return placed
 
 
-def update(about: About, site: Site) -> tuple[str, ...]:
+@contextlib.contextmanager
+def _told(volume: Volume) -> Iterator[None]:
+    """What the disk refuses (no room, a path too long, a file where a folder has to be)."""
+    try:
+        yield
+    except OSError as error:
+        about = f"{error.filename}: " if error.filename else ""
+        text = f"volume {volume.name}: {about[-_PATH_SHOWN:]}{error.strerror or error}"
+        raise VolumeError(volume.name, text, may_pass=True) from error
+
+
+def update(about: About, site: Site, begin: Begin = _nobody) -> tuple[str, ...]:
     """Write anew what objects were changed; the names of the volumes that are different now."""
-    return tuple(
-        volume.name
-        for volume in about.pod.spec.volumes
-        if is_made_of_objects(volume)
-        and atomic.write(_own_folder(volume, site), files_of(volume, about))
-    )
+    changed = []
+    for volume in about.pod.spec.volumes:
+        if is_made_of_objects(volume):
+            begin(volume.name)
+            with _told(volume):
+                if atomic.write(_own_folder(volume, site), files_of(volume, about)):
+                    changed.append(volume.name)
+    return tuple(changed)
 
 
-def make_sub_paths(order: PodOrder) -> None:
+def make_sub_paths(order: PodOrder, begin: Begin = _nobody) -> None:
     """Folders that a subPath names and that aren't there yet, as kubelet makes them."""
     for container in (*order.init_containers, *order.containers):
         for mount in container.mounts:
             if mount.type is not MountType.BIND or not mount.within:
                 continue
+            begin(f"mounted at {mount.target}")
             root, path = Path(mount.within).resolve(), Path(mount.source).resolve()
             if path == root:
                 continue

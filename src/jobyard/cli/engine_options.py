@@ -1,0 +1,51 @@
+"""What `up` and `run` both let one say about the engine that they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import IPv4Network
+from typing import Any, Final, TypeVar
+
+import click
+
+from jobyard.api.quantity import Quantity, QuantityError
+from jobyard.node.order import LOG_BYTES_DEFAULT
+from jobyard.node.private_network import DEFAULT_NETWORK, network_of
+
+__all__ = ["DEFAULT_NETWORK", "LOG_BYTES_DEFAULT", "engine_options"]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+_LOG_BYTES_MIN: Final = 64 * 1024
+_LOG_BYTES_MAX: Final = 2**40
+
+
+def _log_bytes(text: str) -> int:
+    try:
+        amount = Quantity.of(text).amount
+    except QuantityError as problem:
+        raise click.BadParameter(str(problem)) from None
+    if not _LOG_BYTES_MIN <= amount <= _LOG_BYTES_MAX:
+        raise click.BadParameter(f"{text}: must be from 64Ki to 1Ti")
+    return int(amount)
+
+
+def _network(text: str) -> IPv4Network:
+    try:
+        return network_of(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
+
+
+def engine_options(command: Decorated) -> Decorated:
+    """--log-size and --network, as `log_size` (bytes) and `network`."""
+    size = click.option(
+        "--log-size", metavar="SIZE", default=f"{LOG_BYTES_DEFAULT >> 20}Mi", show_default=True,
+        callback=lambda _c, _p, value: _log_bytes(value),
+        help="How much of a container's log is kept; of a longer one the beginning goes.",
+    )  # fmt: skip
+    network = click.option(
+        "--network", metavar="CIDR", default=str(DEFAULT_NETWORK), show_default=True,
+        callback=lambda _c, _p, value: _network(value),
+        help="The private network of sandboxes; what has such an address outside is out of reach.",
+    )  # fmt: skip
+    return size(network(command))
