@@ -190,7 +190,7 @@ async def split(*chunks: bytes) -> tuple[list[bytes], list[bytes]]:
             yield chunk
 
     held: list[bytes] = []
-    return [line async for line in split_lines(come(), held.append)], held
+    return [line async for line, _ in split_lines(come(), held.append)], held
 
 
 def test_what_has_no_end_yet_is_told_until_it_has() -> None:
@@ -205,3 +205,58 @@ def test_a_bar_that_goes_on_for_hours_is_one_line() -> None:
     assert [line.rpartition(b"\r")[2] for line in lines[:1]] == [b"done"]
     assert lines[1:] == [b"y" * LINE_BYTES_MAX, b"y"], "what isn't written over comes in pieces"
     assert max(map(len, held)) <= LINE_BYTES_MAX
+
+
+def missing(count: int) -> bytes:
+    """As the node's reader of logs says it."""
+    return b"jobyard: %d lines are missing here, up to 2026-01-01T00:00:00Z: no room" % count
+
+
+def reading(*lines: bytes) -> Lines:
+    async def come() -> AsyncGenerator[bytes, None]:
+        yield b"".join(line + b"\n" for line in lines)
+
+    return split_lines(come())
+
+
+async def shown(*readings: Lines) -> list[list[bytes]]:
+    """What is shown of each reading of one log, from its beginning on."""
+    place = LogPlace()
+    return [[text async for text, _ in place.after(each)] for each in readings]
+
+
+def test_a_log_that_is_read_again_goes_on_where_it_was_cut() -> None:
+    first, again, more = asyncio.run(
+        shown(reading(b"1", b"2"), reading(b"1", b"2", b"3"), reading(b"1", b"2", b"3"))
+    )
+    assert (first, again, more) == ([b"1", b"2"], [b"3"], [])
+
+
+def test_lines_that_have_gone_meanwhile_are_counted_when_a_log_is_read_on() -> None:
+    first, gone, further = asyncio.run(
+        shown(
+            reading(b"1", b"2", b"3"),
+            # Of what was shown two lines have gone, and one was not.
+            reading(missing(2), b"3", b"4"),
+            # More has gone than was shown.
+            reading(missing(6), b"7"),
+        )
+    )
+    assert first == [b"1", b"2", b"3"]
+    assert gone == [b"4"]
+    assert further == [missing(6), b"7"]
+
+
+def test_lines_that_are_missing_in_the_middle_count_as_read() -> None:
+    first, again = asyncio.run(
+        shown(reading(b"1", missing(3), b"5"), reading(missing(4), b"5", b"6"))
+    )
+    assert first == [b"1", missing(3), b"5"]
+    assert again == [b"6"]
+
+
+def test_a_long_line_that_was_shown_is_not_shown_again() -> None:
+    long = b"x" * (LINE_BYTES_MAX + 1)
+    first, again = asyncio.run(shown(reading(long, b"2"), reading(long, b"2", b"3")))
+    assert b"".join(first) == long + b"2"
+    assert again == [b"3"]
