@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jobyard.cli.live.log_lines import LINE_BYTES_MAX, Line, LogFollower, Wanted, split_lines
+from jobyard.cli.live.log_place import Lines, LogPlace
 from jobyard.client.errors import ClientError
 from jobyard.client.request import Answer, Request
 
