@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
@@ -30,7 +28,7 @@ from jobyard.node.kept_logs import keep_logs
 from jobyard.node.order import PodOrder, Redirect
 from jobyard.node.process_end import has_ended
 from jobyard.node.runtime import Inside, Pipes, RuntimeFailedError
-from jobyard.node.shutdowns import mark_all, notice_boot
+from jobyard.node.shutdowns import STOP_SECONDS, end_pod, mark_all, notice_boot
 from jobyard.node.state import PodState
 from jobyard.node.supervisor_wire import (
     CommandFailedError,
@@ -43,7 +41,6 @@ from jobyard.node.supervisor_wire import (
 )
 from jobyard.numerals import whole_number
 
-_STOP_SECONDS: Final = 10.0
 # Short: another engine may use the same folders, and removes them when it is done.
 _LAST_USE_SECONDS: Final = 1.0
 PATIENCE: Final = Backoff(first_seconds=0.1, max_seconds=2.0)
@@ -217,7 +214,7 @@ class HubRuntime:
             if state is None or state.is_over:
                 return state or self._states.get(folder.uid)
             # It has closed its end, and is about to let go of its lock.
-            if not await has_ended(supervisor_of(folder.path), _STOP_SECONDS):
+            if not await has_ended(supervisor_of(folder.path), STOP_SECONDS):
                 return None
         return None
 
@@ -262,7 +259,7 @@ class HubRuntime:
             if state is None or not state.is_over:
                 raise RuntimeFailedError(f"pod {uid} is not over yet")
             await asyncio.wait({follower})
-        await has_ended(supervisor_of(folder.path), _STOP_SECONDS)
+        await has_ended(supervisor_of(folder.path), STOP_SECONDS)
         self._states.pop(uid, None)
         # One after the other: two pods of one name may be on their way out.
         async with self._forgetting:
@@ -325,16 +322,17 @@ class HubRuntime:
         folders = pod_folders(self._data)
         # Before anything is stopped: none of them fails because of it.
         mark_all(self._data)
-        await asyncio.gather(*(self._end(each) for each in folders if supervisor_of(each.path)))
+        running = [each for each in folders if supervisor_of(each.path)]
+        await asyncio.gather(*(end_pod(each, self._links.get(each.uid)) for each in running))
         hub = 0
         with contextlib.suppress(ConnectionError, RuntimeFailedError):
             hub = (await self.hub.ask(do="status"))[0]["pid"]
         await self.hub.quit()
-        await has_ended(hub, _STOP_SECONDS)
+        await has_ended(hub, STOP_SECONDS)
         keeper = self._data / KEEPER_NAME
         if keeper.exists():
             # It has noticed the hub's end, and ends what it started.
-            await has_ended(whole_number(keeper.read_text().strip()) or 0, _STOP_SECONDS)
+            await has_ended(whole_number(keeper.read_text().strip()) or 0, STOP_SECONDS)
             keeper.unlink()
         # What lived below a supervisor that was killed may be ending only now.
         await asyncio.to_thread(
@@ -346,19 +344,3 @@ class HubRuntime:
         (self._data / LIST_NAME).unlink(missing_ok=True)
         for folder in pod_folders(self._data):
             await asyncio.to_thread(cgroups.clear, folder.path)
-
-    async def _end(self, folder: PodFolder) -> None:
-        """A pod at once, with the supervisor that may not answer."""
-        pid = supervisor_of(folder.path)
-        stored = read_state(folder)
-        # One that is over is about to exit, and does not listen any more.
-        if stored is None or not stored.is_over:
-            with contextlib.suppress(SupervisorGoneError, CommandFailedError):
-                link = self._links.get(folder.uid) or await SupervisorLink.open(folder)
-                await link.stop(0, is_shutdown=True)
-                if folder.uid not in self._links:
-                    await link.close()
-        if not await has_ended(pid, _STOP_SECONDS):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            await has_ended(pid, _STOP_SECONDS)
