@@ -14,8 +14,9 @@ import pytest
 from jobyard.client.backoff import Backoff
 from jobyard.client.request import NODES, PODS, Answer, Request, create, delete, get, merge_patch
 from jobyard.run import placing
+from jobyard.run.devices import DEVICES
 from jobyard.run.in_process import InProcess
-from jobyard.run.placing import DEVICES, Scheduler, SeenPod
+from jobyard.run.placing import Scheduler, SeenPod
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.placing import Candidate, Machine, Placement, place
 from jobyard.server.journal import Batch

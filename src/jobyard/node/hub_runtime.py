@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import signal
 import sys
 from collections.abc import AsyncGenerator
 from ipaddress import IPv4Network
@@ -33,7 +31,7 @@ from jobyard.node.private_network import DEFAULT_NETWORK
 from jobyard.node.process_end import has_ended
 from jobyard.node.protocol import told
 from jobyard.node.runtime import Inside, Pipes, RuntimeFailedError
-from jobyard.node.shutdowns import mark_all, notice_boot
+from jobyard.node.shutdowns import STOP_SECONDS, end_pod, mark_all, notice_boot
 from jobyard.node.state import PodState
 from jobyard.node.supervisor_wire import (
     CommandFailedError,
@@ -50,7 +48,6 @@ NOT_LINUX: Final = (
     "only Linux can run replicas (here is "
     f"{sys.platform}): run Jobyard in a virtual machine or a container with Linux, or use a cluster"
 )
-_STOP_SECONDS: Final = 10.0
 PATIENCE: Final = Backoff(first_seconds=0.1, max_seconds=2.0)
 
 
@@ -234,7 +231,7 @@ class HubRuntime:
             if state is None or state.is_over:
                 return state or self._states.get(folder.uid)
             # It has closed its end, and is about to let go of its lock.
-            if not await has_ended(supervisor_of(folder.path), _STOP_SECONDS):
+            if not await has_ended(supervisor_of(folder.path), STOP_SECONDS):
                 return None
         return None
 
@@ -286,7 +283,7 @@ class HubRuntime:
             if state is None or not state.is_over:
                 raise RuntimeFailedError(f"pod {uid} is not over yet")
             await asyncio.wait({follower})
-        await has_ended(supervisor_of(folder.path), _STOP_SECONDS)
+        await has_ended(supervisor_of(folder.path), STOP_SECONDS)
         self._states.pop(uid, None)
         # One after the other: two pods of one name may be on their way out.
         async with self._forgetting:
@@ -349,21 +346,6 @@ class HubRuntime:
         folders = pod_folders(self._data)
         # Before anything is stopped: none of them fails because of it.
         mark_all(self._data)
-        await asyncio.gather(*(self._end(each) for each in folders if supervisor_of(each.path)))
+        running = [each for each in folders if supervisor_of(each.path)]
+        await asyncio.gather(*(end_pod(each, self._links.get(each.uid)) for each in running))
         await clear(self.hub, self._data)
-
-    async def _end(self, folder: PodFolder) -> None:
-        """A pod at once, with the supervisor that may not answer."""
-        pid = supervisor_of(folder.path)
-        stored = read_state(folder)
-        # One that is over is about to exit, and does not listen any more.
-        if stored is None or not stored.is_over:
-            with contextlib.suppress(SupervisorGoneError, CommandFailedError):
-                link = self._links.get(folder.uid) or await SupervisorLink.open(folder)
-                await link.stop(0, is_shutdown=True)
-                if folder.uid not in self._links:
-                    await link.close()
-        if not await has_ended(pid, _STOP_SECONDS):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            await has_ended(pid, _STOP_SECONDS)

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 from typing import Final
 
-from jobyard.node.folders import pod_folders
+from jobyard.node.folders import PodFolder, pod_folders
+from jobyard.node.hub.starting import supervisor_of
+from jobyard.node.process_end import has_ended
 from jobyard.node.supervisor.keeping import read_state
+from jobyard.node.supervisor_wire import CommandFailedError, SupervisorGoneError, SupervisorLink
 
 BOOT_NAME: Final = "boot"
+STOP_SECONDS: Final = 10.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -46,3 +51,20 @@ def notice_boot(data: Path, boot_id: str | None = None) -> None:
     beside = known.with_suffix(f".{os.getpid()}")
     beside.write_text(boot_id)
     beside.rename(known)
+
+
+async def end_pod(folder: PodFolder, link: SupervisorLink | None) -> None:
+    """A pod at once, with the supervisor that may not answer; `link` is one that is open."""
+    pid = supervisor_of(folder.path)
+    stored = read_state(folder)
+    # One that is over is about to exit, and does not listen any more.
+    if stored is None or not stored.is_over:
+        with contextlib.suppress(SupervisorGoneError, CommandFailedError):
+            told = link or await SupervisorLink.open(folder)
+            await told.stop(0, is_shutdown=True)
+            if link is None:
+                await told.close()
+    if not await has_ended(pid, STOP_SECONDS):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        await has_ended(pid, STOP_SECONDS)

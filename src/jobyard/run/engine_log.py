@@ -7,6 +7,7 @@ and of the same message only so many are written in a minute; how many were left
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import time
@@ -34,7 +35,7 @@ class EngineLog(logging.StreamHandler):  # type: ignore[type-arg]
         self._minute = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        minute = int(time.monotonic() // _MINUTE)
+        minute = math.trunc(time.monotonic() / _MINUTE)
         if minute != self._minute or len(self._counts) > _MESSAGES_MAX:
             self._begin(minute)
         # Without what is filled in: a flood has many forms.

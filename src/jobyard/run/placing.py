@@ -22,8 +22,8 @@ from jobyard.client.sender import Sender
 from jobyard.client.unreadable import Unreadable
 from jobyard.client.watching import Watched, follow
 from jobyard.numerals import INT32_MAX, whole_number
+from jobyard.run.devices import DEVICES, may_have, notes_of
 from jobyard.run.node_watching import NodeView, SeenNode
-from jobyard.schedule.amounts import GPU
 from jobyard.schedule.placing import (
     Candidate,
     Machine,
@@ -33,10 +33,7 @@ from jobyard.schedule.placing import (
     Refused,
     place,
 )
-from jobyard.schedule.requests import requested
 
-# What a pod's template asks of a GPU becomes the numbers of devices that are its own.
-DEVICES: Final = "jobyard.dev/gpu-devices"
 _PATCH_TYPE: Final = "application/strategic-merge-patch+json"
 _ENDED: Final = ("Succeeded", "Failed")
 _OVERTAKEN: Final = (404, 409)
@@ -160,7 +157,7 @@ class Scheduler:
         if pod.spec.get("nodeName"):
             del self._bound[pod.metadata.uid]
             return pod
-        notes = {**pod.metadata.annotations, **_notes(placed)}
+        notes = {**pod.metadata.annotations, **notes_of(placed)}
         return msgspec.structs.replace(
             pod,
             metadata=msgspec.structs.replace(pod.metadata, annotations=notes),
@@ -229,7 +226,7 @@ class Scheduler:
         """
         devices = self._given.get(pod.uid)
         if devices is None:
-            devices = pod.devices if _may_have(machine, pod) else ()
+            devices = pod.devices if may_have(machine, pod) else ()
         return msgspec.structs.replace(pod, devices=devices)
 
     async def _bind(self, node: str, placed: Placed) -> bool:
@@ -238,7 +235,7 @@ class Scheduler:
         seen = self._pods.get(pod.uid)
         if placed.devices or (seen is not None and DEVICES in seen.metadata.annotations):
             # Also over what somebody else wrote there.
-            metadata["annotations"] = _notes(placed)
+            metadata["annotations"] = notes_of(placed)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -310,22 +307,6 @@ class Scheduler:
             "count": 1,
         }
         await self._sender.send(create(EVENTS, pod.namespace, event))
-
-
-def _may_have(machine: Machine, pod: Candidate) -> bool:
-    """Whether the devices that a pod names can be its own."""
-    devices = pod.devices
-    if not devices or len(set(devices)) < len(devices) or max(devices) >= machine.capacity[GPU]:
-        return False
-    try:
-        return len(devices) <= requested(pod.spec)[GPU]
-    except Exception:
-        # What it asks for is not understood; `_decided` says so.
-        return False
-
-
-def _notes(placed: Placed) -> dict[str, str]:
-    return {DEVICES: ",".join(map(str, placed.devices))}
 
 
 def _decided(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Placement:

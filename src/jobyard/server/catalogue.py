@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from jobyard.server.resource import JSONSchema, Object, ServedResource
-from jobyard.server.store import Change, Store
+from jobyard.server.shelf import Change
+from jobyard.server.store import Store
 
 CRDS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 

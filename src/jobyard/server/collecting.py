@@ -18,8 +18,8 @@ from jobyard.server.deleting import FOREGROUND, ORPHAN, delete_item, with_metada
 from jobyard.server.options import DeleteOptions, Propagation
 from jobyard.server.resource import Object
 from jobyard.server.routing import key_of
+from jobyard.server.shelf import Change, Stored
 from jobyard.server.site import Site
-from jobyard.server.store import Change, Stored
 from jobyard.server.writing import is_released
 
 Place = tuple[str, str]

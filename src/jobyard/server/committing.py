@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from jobyard.server.journal import Batch, NoRoomError
-from jobyard.server.store import Change, Store, StoreFailedError
+from jobyard.server.shelf import Change
+from jobyard.server.store import Store, StoreFailedError
 
 # Between two tries for room.
 PAUSE_SECONDS: Final = 0.05

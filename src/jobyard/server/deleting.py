@@ -20,8 +20,8 @@ from jobyard.server.reading import candidates, found, selected, shown
 from jobyard.server.rendering import list_body, negotiated, status_value, value_body
 from jobyard.server.resource import Object, ServedResource
 from jobyard.server.routing import Route
+from jobyard.server.shelf import Stored, tail_of
 from jobyard.server.site import Site, moment_of, stamp
-from jobyard.server.store import Stored, tail_of
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"

@@ -25,8 +25,8 @@ from jobyard.server.reading import found, other_than_meant
 from jobyard.server.rendering import negotiated, status_value
 from jobyard.server.resource import Object, ServedResource
 from jobyard.server.routing import Route, Verb
+from jobyard.server.shelf import Stored
 from jobyard.server.site import Site
-from jobyard.server.store import Stored
 
 _PODS: Final = "pods"
 # By kind and published name.

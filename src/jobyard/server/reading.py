@@ -28,8 +28,8 @@ from jobyard.server.rendering import View, list_body, negotiated, object_body
 from jobyard.server.resource import ServedResource
 from jobyard.server.routing import Route
 from jobyard.server.selectors import Selection, selection
+from jobyard.server.shelf import Shelf, Stored
 from jobyard.server.site import Site
-from jobyard.server.store import Shelf, Stored
 from jobyard.server.watching import Form, Watch
 
 

@@ -19,7 +19,7 @@ from jobyard.server.call import JSON_TYPE, YAML_TYPE, Call, Reply
 from jobyard.server.conversion import is_renamed, told
 from jobyard.server.problem import Details, ProblemError, bad_request
 from jobyard.server.resource import Object, ServedResource
-from jobyard.server.store import Stored, header_of, tail_of
+from jobyard.server.shelf import Stored, header_of, tail_of
 
 META_GROUP: Final = "meta.k8s.io"
 META: Final = f"{META_GROUP}/v1"

@@ -21,8 +21,8 @@ from jobyard.server.reading import found
 from jobyard.server.rendering import negotiated, value_body
 from jobyard.server.resource import Object, Scale, ServedResource
 from jobyard.server.routing import Route, Verb
+from jobyard.server.shelf import Stored
 from jobyard.server.site import Site
-from jobyard.server.store import Stored
 from jobyard.server.writing import Edit, Track, patch_fault, replace
 
 # A name that no client can have.

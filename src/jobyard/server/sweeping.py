@@ -14,8 +14,8 @@ from jobyard.server.deleting import CRD_FINALIZER, delete_item, with_metadata
 from jobyard.server.namespaces import NAMESPACES
 from jobyard.server.options import DeleteOptions, Propagation
 from jobyard.server.resource import ServedResource
+from jobyard.server.shelf import Change, Stored
 from jobyard.server.site import Site, moment_of
-from jobyard.server.store import Change, Stored
 from jobyard.server.writing import is_released
 
 EVENT_SECONDS: Final = 3600.0

@@ -26,7 +26,8 @@ from jobyard.server.rendering import (
 )
 from jobyard.server.resource import Object, ServedResource
 from jobyard.server.selectors import Selection
-from jobyard.server.store import Change, Shelf, Store, Stored
+from jobyard.server.shelf import Change, Shelf, Stored
+from jobyard.server.store import Store
 
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 # How much of it is handed out at a time, and so is nowhere else until it is sent.

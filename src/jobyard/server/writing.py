@@ -34,8 +34,8 @@ from jobyard.server.problem import (
 from jobyard.server.resource import Admitted, Object, Part, ServedResource
 from jobyard.server.routing import Route, key_of
 from jobyard.server.scale_faults import scale_faults
+from jobyard.server.shelf import Stored, tail_of
 from jobyard.server.site import Site
-from jobyard.server.store import Stored, tail_of
 
 _STALE: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
