@@ -13,6 +13,7 @@ A colour is a mark until the last moment: two characters that no text has around
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 # Unicode's for programs' own use ("noncharacters"). Whoever writes them nevertheless gets a colour.
@@ -53,6 +54,8 @@ _COLOUR: Final = (
     r"|:2(?::[0-9]{1,3}){3}))?"
 )
 _COLOURS: Final = re.compile(rf"{_COLOUR}(?:;{_COLOUR}){{0,15}}")
+# Sixteen of them are shorter, with control characters among them.
+_COLOUR_LENGTH_MAX: Final = 400
 _ROW_BREAKS: Final = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 
 
@@ -89,20 +92,26 @@ def _sequence(mark: re.Match[str]) -> str:
 
 
 def _without(text: str, *, keeps_marks: bool, keeps_colours: bool) -> str:
-    if _ANY.search(text) is None:
-        return text
-
-    def left(found: re.Match[str]) -> str:
+    left: list[str] = []
+    at = 0
+    # From one that acts to the next: most characters don't, and a class of them is quick to pass.
+    while (next_one := _ANY.search(text, at)) is not None:
+        left.append(text[at : next_one.start()])
+        found = _ACTING.match(text, next_one.start())
+        assert found is not None, "each by itself is the last of the forms"
+        at = found.end()
         if found["mark"]:
-            return found[0] if keeps_marks else ""
-        if found["half"]:
-            return "\ufffd"
-        return _as_mark(found) if keeps_colours and found["final"] == "m" else ""
+            left.append(found[0] if keeps_marks else "")
+        elif found["half"]:
+            left.append("\ufffd")
+        elif keeps_colours and found["final"] == "m" and len(found[0]) <= _COLOUR_LENGTH_MAX:
+            left.append(_as_mark(found["numbers"], found["between"]))
+    return "".join((*left, text[at:])) if at else text
 
-    return _ACTING.sub(left, text)
 
-
-def _as_mark(found: re.Match[str]) -> str:
-    numbers = _CARRIED_OUT.sub("", found["numbers"])
-    is_plain = not _CARRIED_OUT.sub("", found["between"])
-    return marked(numbers) if is_plain and _COLOURS.fullmatch(numbers) else ""
+@lru_cache(256)
+def _as_mark(numbers: str, between: str) -> str:
+    """A program has few colours, and says them again in each line."""
+    plain = _CARRIED_OUT.sub("", numbers)
+    is_colour = not _CARRIED_OUT.sub("", between) and _COLOURS.fullmatch(plain)
+    return marked(plain) if is_colour else ""
