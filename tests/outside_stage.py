@@ -129,35 +129,38 @@ while not os.path.exists({str(folder / "again")!r}):
     pass
 print(urllib.request.urlopen({url!r}, timeout=60).read().decode())
 """
-    first = SandboxRuntime(folder)
-    outside = Outside(first.hub, NETWORK, folder)
+    # Of the engine's folder itself pods see nothing.
+    data = folder / "data"
+    data.mkdir()
+    first = SandboxRuntime(data)
+    outside = Outside(first.hub, NETWORK, data)
     first.hub.when_ready = outside.listen
     env = {"PATH": os.environ["PATH"], "http_proxy": f"http://{NETWORK[1]}:3128"}
     command = (sys.executable, "-c", script)
-    async with opened(first, folder) as yard:
+    async with opened(first, data) as yard:
         order = await yard.running(shell("", argv=command, env=env), address="100.96.9.9")
     await first.close(stop_everything=False)
     await outside.close()
 
-    second = SandboxRuntime(folder)
-    outside = Outside(second.hub, NETWORK, folder)
+    second = SandboxRuntime(data)
+    outside = Outside(second.hub, NETWORK, data)
     second.hub.when_ready = outside.listen
     try:
-        async with opened(second, folder) as yard:
+        async with opened(second, data) as yard:
             print("told", outside.url())
             (folder / "again").touch()
             await yard.ended(order)
             print(yard.log(order))
-            await _names(yard)
+            await _names(yard, folder)
     finally:
         await second.close(stop_everything=True)
         await outside.close()
 
 
-async def _names(yard: Yard) -> None:
+async def _names(yard: Yard, folder: Path) -> None:
     """Pods are found through the proxy too, by address and by name."""
-    (yard.data / "kind").write_text("a pod")
-    serving = f"exec {sys.executable} -m http.server 80 --directory {yard.data}"
+    (folder / "kind").write_text("a pod")
+    serving = f"exec {sys.executable} -m http.server 80 --directory {folder}"
     server = await yard.running(shell(serving))
     env = {"PATH": os.environ["PATH"], "http_proxy": f"http://{NETWORK[1]}:3128"}
     ask = f"""
