@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -46,10 +45,6 @@ from jobyard.node.supervisor_wire import (
 )
 
 _log: Final = logging.getLogger(__name__)
-NOT_LINUX: Final = (
-    "only Linux can run replicas (here is "
-    f"{sys.platform}): run Jobyard in a virtual machine or a container with Linux, or use a cluster"
-)
 PATIENCE: Final = Backoff(first_seconds=0.1, max_seconds=2.0)
 
 
@@ -89,7 +84,7 @@ class HubRuntime:
 
     async def open(self) -> tuple[PodState, ...]:
         if not kernel.IS_LINUX:
-            raise RuntimeFailedError(NOT_LINUX)
+            raise RuntimeFailedError(kernel.NOT_LINUX)
         await self._ensure()
         clear_made_folders(self._data)
         notice_boot(self._data)

@@ -52,7 +52,6 @@ def options_of(
     *,
     network: IPv4Network | None,
     image_rules: tuple[ImageRule, ...] = (),
-    claim_folders: Mapping[str, Path] | None = None,
     is_strict: bool = False,
     log_bytes: int = LOG_BYTES_DEFAULT,
     proxy: Callable[[], str] = str,
@@ -83,7 +82,6 @@ def options_of(
         setup=setup,
         capacity=has,
         network=network,
-        claim_folders=claim_folders or {},
         is_strict=is_strict,
         proxy=proxy,
     )

@@ -125,12 +125,15 @@ class Engine:
             path,
             network=network,
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
-            claim_folders=self.settings.claims,
             is_strict=self.settings.is_strict,
             log_bytes=self.settings.log_bytes,
             proxy=outside.url if outside is not None else str,
         ).hiding(*engines_folders(home_of(os.environ)))
-        options = msgspec.structs.replace(options, claims_kept=self.settings.claims_kept)
+        options = msgspec.structs.replace(
+            options,
+            claim_folders=self.settings.claims,
+            claims_kept=self.settings.claims_kept,
+        )
         # Agents come and go; what is asked of the node is asked of the one that is there.
         self.kubelet = KubeletService(runtime, path, self._state_of)
         self.sender.kubelet = self.kubelet

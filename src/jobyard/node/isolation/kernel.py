@@ -51,6 +51,10 @@ _RESOLVE_NO_MAGICLINKS: Final = 0x02
 _RESOLVE_BENEATH: Final = 0x08
 
 IS_LINUX: Final = sys.platform == "linux"
+NOT_LINUX: Final = (
+    "only Linux can run replicas (here is "
+    f"{sys.platform}): run Jobyard in a virtual machine or a container with Linux, or use a cluster"
+)
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
