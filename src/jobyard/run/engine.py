@@ -24,7 +24,7 @@ from jobyard.node.abilities import look, missing_for_sandbox
 from jobyard.node.agent import Agent
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.node_object import node_labels
-from jobyard.node.options import options_of
+from jobyard.node.options import options_of, with_log_size
 from jobyard.node.order import LOG_BYTES_DEFAULT
 from jobyard.node.ordering.images import rule_of
 from jobyard.node.private_network import DEFAULT_NETWORK
@@ -103,9 +103,9 @@ class Engine:
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
             claim_folders=self.settings.claims,
             is_strict=self.settings.is_strict,
-            log_bytes=self.settings.log_bytes,
             proxy=outside.url if outside is not None else str,
         )
+        options = with_log_size(options, self.settings.log_bytes)
         agent = Agent(self.sender, runtime, options, say=self._say)
         self.kubelet = self.sender.kubelet = agent.kubelet
         machine = Machine(
