@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 from jobyard.node.capacity import Capacity, capacity_of_machine
-from jobyard.node.order import LOG_BYTES_DEFAULT
 from jobyard.node.ordering.environment import inherited
 from jobyard.node.ordering.surroundings import ImageRule, Setup
 
@@ -53,7 +52,6 @@ def options_of(
     network: IPv4Network | None,
     image_rules: tuple[ImageRule, ...] = (),
     is_strict: bool = False,
-    log_bytes: int = LOG_BYTES_DEFAULT,
     proxy: Callable[[], str] = str,
 ) -> AgentOptions:
     """Options for this machine, with the environment and folder that the engine has now."""
@@ -75,7 +73,6 @@ def options_of(
         prefix_length=network.prefixlen if network is not None else 16,
         gateway=gateway,
         resolver_file=str(resolver) if resolver.exists() else "",
-        log_bytes=log_bytes,
     )
     return AgentOptions(
         data=data,
@@ -85,3 +82,9 @@ def options_of(
         is_strict=is_strict,
         proxy=proxy,
     )
+
+
+def with_log_size(options: AgentOptions, log_bytes: int) -> AgentOptions:
+    """The same, but that so much of the log of each run of a container is kept."""
+    setup = msgspec.structs.replace(options.setup, log_bytes=log_bytes)
+    return msgspec.structs.replace(options, setup=setup)

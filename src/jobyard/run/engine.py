@@ -29,7 +29,7 @@ from jobyard.node.descriptor_limit import NEEDED, raise_limit
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.kubelet_service import KubeletService
 from jobyard.node.node_object import node_labels
-from jobyard.node.options import options_of
+from jobyard.node.options import options_of, with_log_size
 from jobyard.node.order import LOG_BYTES_DEFAULT
 from jobyard.node.ordering.images import rule_of
 from jobyard.node.private_network import DEFAULT_NETWORK
@@ -126,7 +126,6 @@ class Engine:
             network=network,
             image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
             is_strict=self.settings.is_strict,
-            log_bytes=self.settings.log_bytes,
             proxy=outside.url if outside is not None else str,
         ).hiding(*engines_folders(home_of(os.environ)))
         options = msgspec.structs.replace(
@@ -134,6 +133,7 @@ class Engine:
             claim_folders=self.settings.claims,
             claims_kept=self.settings.claims_kept,
         )
+        options = with_log_size(options, self.settings.log_bytes)
         # Agents come and go; what is asked of the node is asked of the one that is there.
         self.kubelet = KubeletService(runtime, path, self._state_of)
         self.sender.kubelet = self.kubelet
