@@ -60,9 +60,12 @@ def say_traceback(problem: Exception) -> None:
     say("".join(traceback.format_exception(problem)), err=True, nl=False)
 
 
-def shows_colours(stream: TextIO) -> bool:
-    """Whether it is a terminal that knows colours, and somebody who wants them."""
-    return stream.isatty() and not _is_plain()
+def shows_colours(stream: TextIO | None) -> bool:
+    """Whether it is a terminal that knows colours, and somebody who wants them.
+
+    A process that was started without a stream has None in its place.
+    """
+    return stream is not None and stream.isatty() and not _is_plain()
 
 
 def _is_plain() -> bool:
