@@ -115,8 +115,8 @@ class ApiServer:
             if advice := hint(call.path):
                 # With a Status: of a plain text kubectl shows nothing.
                 text = f"the server could not find the requested resource: {advice}"
-                problem = ProblemError(NOT_FOUND, "NotFound", text, Details())
-                return problem_reply(problem, call.accept)
+                missing = ProblemError(NOT_FOUND, "NotFound", text, Details())
+                return problem_reply(missing, call.accept)
             return Reply(status=404, body=b"404 page not found\n", content_type=TEXT_TYPE)
         except StoreFailedError as problem:
             return failure_reply(problem)
