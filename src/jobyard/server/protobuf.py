@@ -182,7 +182,7 @@ def _number(part: float) -> int | float:
     """As Go writes a float in JSON: without a point where it needs none, and nothing endless."""
     if not math.isfinite(part):
         raise ValueError(f"json: unsupported value: {part}")
-    return int(part) if part.is_integer() and abs(part) < _PLAIN_MAX else part
+    return math.trunc(part) if part.is_integer() and abs(part) < _PLAIN_MAX else part
 
 
 # In JSON these are one of the things they can be.
