@@ -57,8 +57,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     quiet: bool
     output: str
-    log_size: int
-    network: IPv4Network
+    log_size: int = LOG_BYTES_DEFAULT
+    network: IPv4Network = DEFAULT_NETWORK
     target: Target
 
     @property
