@@ -392,7 +392,7 @@ def test_get_prints_our_columns(kubectl: EngineKubectl, running: Room) -> None:
     assert re.fullmatch(r"train +Running +2/2 +0 +\d+s", lines[1])
     wide = kubectl("get", "pods", "-o", "wide").splitlines()
     assert re.match(r"NAME +READY +STATUS +RESTARTS +AGE +IP +NODE", wide[0])
-    assert re.match(r"train-worker-0 +1/1 +Running +0 +\d+s +198\.18\.\d+\.\d+ +\S+", wide[1])
+    assert re.match(r"train-worker-0 +1/1 +Running +0 +\d+s +100\.96\.\d+\.\d+ +\S+", wide[1])
     labels = kubectl("get", "gj", "--show-labels", "--no-headers")
     assert labels.split()[-1] == "team=red"
     assert kubectl("get", "gj", "-L", "team", "--no-headers").split()[-1] == "red"

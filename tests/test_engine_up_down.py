@@ -90,7 +90,7 @@ def test_a_port_for_root_alone(ordinary: Person) -> None:
 def test_a_signal_stops_an_engine_that_has_not_come_up(who: Person, number: signal.Signals) -> None:
     folder = DataFolder(who.home / "engine")
     # Who opens this socket waits for ever for a hub to answer.
-    folder.path.mkdir()
+    folder.path.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(folder.path / "hub.sock"))
         silent.listen()

@@ -131,6 +131,7 @@ ALLOWED = {
     "node/hub/starting.py": "what our own child wrote into a pipe; and of the kernel's",
     "node/isolation/forking.py": "what our own child wrote into a pipe",
     "node/isolation/kernel.py": "what a call into C gave back",
+    "node/isolation/layers.py": "three octal digits of the kernel's",
     "node/isolation/processes.py": "/proc is written by the kernel",
     "node/locks.py": "what the kernel says about a lock",
     "node/pod_step.py": "seconds that are numbers already",

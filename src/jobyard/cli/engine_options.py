@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from ipaddress import IPv4Network
 from typing import Any, Final, TypeVar
@@ -26,7 +27,7 @@ def _log_bytes(text: str) -> int:
         raise click.BadParameter(str(problem)) from None
     if not _LOG_BYTES_MIN <= amount <= _LOG_BYTES_MAX:
         raise click.BadParameter(f"{text}: must be from 64Ki to 1Ti")
-    return int(amount)
+    return math.trunc(amount)
 
 
 def _network(text: str) -> IPv4Network:

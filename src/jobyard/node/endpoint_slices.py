@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import Answer, create, delete, listing, replace
 from jobyard.client.resources import ENDPOINT_SLICES
 from jobyard.client.retrying import send_patiently
@@ -193,7 +194,7 @@ class SliceWriter:
         answer = await send_patiently(self._sender, request)
         if not answer.is_ok:
             return answer
-        items = msgspec.json.decode(answer.body, type=_List).items
+        items = decoded_json(answer.body, type=_List).items
         self._written[service.metadata.uid] = {item.metadata.name: {} for item in items}
         return None
 

@@ -17,6 +17,7 @@ from jobyard.node.hub.netlink import Netlink
 from jobyard.node.hub.outside import NO_WAY, chosen
 from jobyard.node.isolation import kernel, nftables
 from jobyard.node.order import PodOrder
+from jobyard.numerals import whole_number
 
 BRIDGE: Final = "jobyard0"
 # Locally administered; the rest is ours to choose.
@@ -56,7 +57,7 @@ def lay_out(gateway: str, *, is_mapped: bool) -> None:
 
 def _add_gateway(link: Netlink, bridge: int, gateway: str) -> None:
     address, _, prefix_length = gateway.partition("/")
-    link.add_address(bridge, address, int(prefix_length))
+    link.add_address(bridge, address, whole_number(prefix_length) or 0)
 
 
 def extend(gateway: str) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 from jobyard.node.capabilities import CAPABILITIES
 from jobyard.node.isolation import kernel, seccomp
 from jobyard.node.order import Privileges
+from jobyard.numerals import whole_number
 
 # What Docker keeps from containers, so that root there is not the machine's.
 _HIDDEN: Final = (
@@ -71,8 +72,8 @@ def processes_max() -> int:
 
     Trainings have some threads for each core in each of their processes.
     """
-    numbers = Path("/proc/sys/kernel/pid_max").read_text()
-    return min(max(_PROCESSES_MIN, _PROCESSES_PER_CORE * (os.cpu_count() or 1)), int(numbers) // 2)
+    numbers = whole_number(Path("/proc/sys/kernel/pid_max").read_text().strip()) or _PROCESSES_MIN
+    return min(max(_PROCESSES_MIN, _PROCESSES_PER_CORE * (os.cpu_count() or 1)), numbers // 2)
 
 
 class Restraint:
