@@ -139,7 +139,8 @@ def test_a_rank_out_of_memory_is_named(yard: Yard) -> None:
     name = "ptj/pytorch-out-of-memory"
     with yard.engine():
         # In an engine that is up the job stays, to be looked at.
-        told = yard.said("run", str(path), code=1, seconds=DEADLINE_SECONDS)
+        yard.said("apply", "-f", str(path))
+        told = yard.said("attach", name, code=1, seconds=DEADLINE_SECONDS)
         # What somebody sees who looks at the last lines alone.
         cause, _head, *rows = told.splitlines()[-4:]
         assert "worker-1: OOMKilled (exit code 137)" in cause, told
