@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from rig.needs import lacks, missing
 from rig.users import free_uid, has_name
+from waiting import until_it_holds
 
 from jobyard.plan.ssh import KEY_FILES, scripts
 
@@ -187,7 +188,10 @@ def first(site: Site, *program: str, **extra: str) -> tuple[int, str]:
         )
         code = process.wait(PATIENCE_SECONDS)
     # In a container sshd would end with the program; here it is ours to end.
-    os.kill(int((site.folder / "first-ssh" / "sshd.pid").read_text()), signal.SIGTERM)
+    told = site.folder / "first-ssh" / "sshd.pid"
+    os.kill(int(told.read_text()), signal.SIGTERM)
+    # It takes its file away as it ends, and who removes the folder would meet it there.
+    until_it_holds(lambda: not told.exists(), "sshd has ended")
     assert (site.folder / "err").read_text() == ""
     return code, (site.folder / "out").read_text()
 
