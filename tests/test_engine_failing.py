@@ -37,6 +37,7 @@ def test_a_disk_that_fails_ends_the_engine(
     async def story() -> None:
         with DataFolder(tmp_path / "engine") as folder:
             async with Engine(folder, SETTINGS, print) as engine:
+                engine.stops_everything = True
                 assert (await engine.sender.send(write_of("a"))).status == 201
                 assert not engine.failed.is_set()
                 engine.live.server.store.journal.write = broken  # type: ignore[method-assign]

@@ -89,6 +89,7 @@ def test_a_part_that_fails_is_started_again(
         poison = Poison(part, monkeypatch)
         with DataFolder(tmp_path / "engine") as folder:
             async with Engine(folder, SETTINGS, print) as engine:
+                engine.stops_everything = True
                 send = engine.sender.send
 
                 async def found(path: str) -> Any:

@@ -117,6 +117,7 @@ def test_a_door_that_cannot_be_opened_is_told(
     async def story() -> None:
         with DataFolder(tmp_path / "engine") as folder:
             async with Engine(folder, EngineSettings(runtime="host"), said.append) as engine:
+                engine.stops_everything = True
                 closing = asyncio.Event()
                 told = asyncio.Event()
 
