@@ -9,6 +9,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -391,3 +392,26 @@ def goes_on_in(folder: Path) -> None:
 
     before = count()
     until_it_holds(lambda: count() > before + 3, "they go on")
+
+
+def test_modules_of_the_users_folder_are_not_the_engines() -> None:
+    """A script of theirs may be called random.py; Python would look there first."""
+    with person(is_ordinary=False) as who:
+        who.write("random.py", 'raise SystemExit("this is not for you")')
+        program = str(Path(sys.executable).with_name("jobyard"))
+
+        def does(*words: str) -> str:
+            done = subprocess.run(
+                [program, *words], cwd=who.work, env=who.environment,
+                capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        does("run", "-d", steps_job(who))
+        goes_on(who)
+        os.kill(engine_of(who), signal.SIGKILL)
+        let_end(who)
+        assert "GenericJob/train succeeded" in does("attach", "train")
+        does("up", "-d")
+        does("down")

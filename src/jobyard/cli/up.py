@@ -151,7 +151,8 @@ def _detached(folder: DataFolder) -> Presence:
         # Others have written here before.
         before = out.tell()
         child = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "jobyard", *arguments],
+            # What lies in the caller's folder is no module of ours.
+            [sys.executable, "-P", "-m", "jobyard", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -118,7 +118,8 @@ def spawn_engine(folder: Path) -> Birth:
     heard, told = os.pipe()
     try:
         child = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", __name__, str(folder)],
+            # What lies in the caller's folder is no module of ours.
+            [sys.executable, "-P", "-m", __name__, str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=told,
             stderr=subprocess.DEVNULL,
