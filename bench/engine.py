@@ -1,12 +1,15 @@
 """The controller beside Kubernetes' own Job controller, on one API server, in one run.
 
-python bench/engine.py [--sizes 100,1000,5000] [--jobs 1000]
+python bench/engine.py [--sizes 100,1000,5000] [--jobs 1000] [--rounds 1] [--before FOLDER]
 
 For each size one job of that many replicas, by Jobyard (GenericJob) and by the built-in
 controller (an Indexed Job, its client limits lifted), in turn: seconds from creating the job
 until all its pods are made, CPU seconds and memory of the controller's process, and requests
 to the API server meanwhile. Then many jobs of four replicas, all created at once and run to
-their end by fake nodes. It starts a control plane of its own (`make kube` gets the programs).
+their end by fake nodes. With several rounds the medians are told. With --before another clone
+of this project (set up) runs in turn with this one: machines change their speed by the minute,
+so only what ran side by side can be compared. It starts a control plane of its own (`make kube`
+gets the programs).
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ import json
 import math
 import os
 import re
+import statistics
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +36,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 from rig.api import ApiCaller  # noqa: E402
 from rig.binaries import find_binaries  # noqa: E402
 from rig.control_plane import Parts, running  # noqa: E402
-from rig.jobyard_controller import running_controller  # noqa: E402
+from rig.jobyard_controller import JOBYARD, running_controller  # noqa: E402
 from rig.kubelet import FakeKubelet  # noqa: E402
 from rig.plane import ControlPlane  # noqa: E402
 from rig.pod_life import Life  # noqa: E402
@@ -41,7 +45,7 @@ from jobyard.api.crd import crd  # noqa: E402
 from jobyard.api.kinds import KINDS  # noqa: E402
 
 DEADLINE_SECONDS = 600
-OURS, THEIRS = "jobyard", "built-in"
+OURS, BEFORE, THEIRS = "jobyard", "before", "built-in"
 TICKS = os.sysconf("SC_CLK_TCK")
 CONTAINER = {"name": "main", "image": "busybox", "command": ["true"]}
 
@@ -53,8 +57,23 @@ class Cost:
     seconds: float
     cpu_seconds: float
     memory_mb: float
-    requests: int
-    status_writes: int
+    requests: float
+    status_writes: float
+
+
+Costs = dict[str, Cost]
+
+
+@dataclass(frozen=True)
+class Course:
+    """Who runs, how often, and which Jobyard each of ours is."""
+
+    rounds: int
+    programs: dict[str, Path]
+
+    @property
+    def runners(self) -> tuple[str, ...]:
+        return (*self.programs, THEIRS)
 
 
 def ours(name: str, replicas: int) -> tuple[str, dict[str, Any]]:
@@ -88,7 +107,11 @@ def theirs(name: str, replicas: int) -> tuple[str, dict[str, Any]]:
     }
 
 
-MAKERS: dict[str, Callable[[str, int], tuple[str, dict[str, Any]]]] = {OURS: ours, THEIRS: theirs}
+MAKERS: dict[str, Callable[[str, int], tuple[str, dict[str, Any]]]] = {
+    OURS: ours,
+    BEFORE: ours,
+    THEIRS: theirs,
+}
 
 
 def cpu_seconds(pid: int) -> float:
@@ -126,7 +149,8 @@ async def seen_so_many(
     async with asyncio.timeout(DEADLINE_SECONDS):
         while len(names) < wanted:
             # A server drops a watch that reads too slowly: it begins anew, with what there is.
-            async with contextlib.aclosing(api.watch(path)) as events:
+            watch = api.watch(path, deadline_seconds=DEADLINE_SECONDS)
+            async with contextlib.aclosing(watch) as events:
                 async for event in events:
                     if counts(event["object"]):
                         names.add(event["object"]["metadata"]["name"])
@@ -161,13 +185,13 @@ async def namespace_made(api: ApiCaller, name: str) -> str:
 
 @contextlib.asynccontextmanager
 async def controller(
-    who: str, plane: ControlPlane, namespace: str, their_pid: int
+    program: Path | None, plane: ControlPlane, namespace: str, their_pid: int
 ) -> AsyncIterator[int]:
     """The process to be measured: a fresh controller of ours, or theirs, which runs anyway."""
-    if who == THEIRS:
+    if program is None:
         yield their_pid
         return
-    async with running_controller(plane.kubeconfig, namespace) as process:
+    async with running_controller(plane.kubeconfig, namespace, program=program) as process:
         yield process.process.pid
 
 
@@ -186,12 +210,26 @@ async def measured(api: ApiCaller, pid: int, act: Callable[[], Awaitable[None]])
     )
 
 
+async def in_turn(course: Course, run: Callable[[str, Path | None], Awaitable[Cost]]) -> Costs:
+    """The median costs of everybody, who run one after the other in each round."""
+    found: dict[str, list[Cost]] = {who: [] for who in course.runners}
+    for _ in range(course.rounds):
+        for who, costs in found.items():
+            costs.append(await run(who, course.programs.get(who)))
+    return {who: median(costs) for who, costs in found.items()}
+
+
+def median(costs: list[Cost]) -> Cost:
+    rows = zip(*(astuple(cost) for cost in costs), strict=True)
+    return Cost(*(statistics.median(row) for row in rows))
+
+
 async def one_large_job(
-    who: str, plane: ControlPlane, api: ApiCaller, size: int, their_pid: int
+    who: str, program: Path | None, plane: ControlPlane, api: ApiCaller, size: int, their_pid: int
 ) -> Cost:
     namespace = await namespace_made(api, f"large-{size}-{who}-{time.monotonic_ns()}")
     path, body = MAKERS[who]("large", size)
-    async with controller(who, plane, namespace, their_pid) as pid:
+    async with controller(program, plane, namespace, their_pid) as pid:
 
         async def act() -> None:
             answer = await api.request("POST", path.format(namespace), body=body)
@@ -214,13 +252,13 @@ async def many_pods_cached(plane: ControlPlane, api: ApiCaller, jobs: int, size:
 
 
 async def many_small_jobs(
-    who: str, plane: ControlPlane, api: ApiCaller, count: int, their_pid: int
+    who: str, program: Path | None, plane: ControlPlane, api: ApiCaller, count: int, their_pid: int
 ) -> Cost:
-    namespace = await namespace_made(api, f"many-{count}-{who}")
+    namespace = await namespace_made(api, f"many-{count}-{who}-{time.monotonic_ns()}")
     made = [MAKERS[who](f"small-{n}", 4) for n in range(count)]
     path = made[0][0].format(namespace)
     async with (
-        controller(who, plane, namespace, their_pid) as pid,
+        controller(program, plane, namespace, their_pid) as pid,
         FakeKubelet(plane, namespace=namespace, script=lambda _: Life(run_seconds=0.0)),
     ):
 
@@ -240,16 +278,19 @@ async def many_small_jobs(
         return await measured(api, pid, act)
 
 
-def told(title: str, costs: dict[str, Cost]) -> None:
+def told(title: str, costs: Costs) -> None:
     print(f"\n{title}")
     print(f"  {'':10} {'seconds':>8} {'CPU s':>7} {'MB':>6} {'requests':>9} {'status writes':>14}")
     for who, cost in costs.items():
         print(
             f"  {who:10} {cost.seconds:8.2f} {cost.cpu_seconds:7.2f} {cost.memory_mb:6.0f}"
-            f" {cost.requests:9} {cost.status_writes:14}"
+            f" {cost.requests:9.0f} {cost.status_writes:14.0f}"
         )
-    if len(costs) == 2:
-        print(f"  ratio of seconds: {costs[OURS].seconds / costs[THEIRS].seconds:.2f}")
+    for who, cost in costs.items():
+        if who != OURS:
+            seconds = costs[OURS].seconds / cost.seconds
+            cpu = costs[OURS].cpu_seconds / cost.cpu_seconds
+            print(f"  beside {who}: {seconds:.2f} of its seconds, {cpu:.2f} of its CPU time")
 
 
 def growth(costs: dict[int, Cost]) -> str:
@@ -260,7 +301,7 @@ def growth(costs: dict[int, Cost]) -> str:
     return f"CPU time from {small} to {large} replicas grows like N^{power:.2f}"
 
 
-async def main(sizes: list[int], jobs: int) -> None:
+async def main(sizes: list[int], jobs: int, course: Course) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(find_binaries(sys.stderr.write), Path(folder) / "plane", Parts()) as (
@@ -276,10 +317,11 @@ async def main(sizes: list[int], jobs: int) -> None:
                 assert answer.status == 201, answer.text
             large: dict[int, Cost] = {}
             for size in sizes:
-                costs = {
-                    who: await one_large_job(who, plane, api, size, their_pid)
-                    for who in (OURS, THEIRS)
-                }
+
+                def large_job(who: str, program: Path | None, size: int = size) -> Awaitable[Cost]:
+                    return one_large_job(who, program, plane, api, size, their_pid)
+
+                costs = await in_turn(course, large_job)
                 large[size] = costs[OURS]
                 told(f"one job of {size} replicas: create to all pods made", costs)
             if max(sizes, default=0) >= 5000:
@@ -288,10 +330,11 @@ async def main(sizes: list[int], jobs: int) -> None:
             if len(sizes) > 1:
                 print(f"\n{growth(large)}")
             if jobs:
-                costs = {
-                    who: await many_small_jobs(who, plane, api, jobs, their_pid)
-                    for who in (OURS, THEIRS)
-                }
+
+                def small_jobs(who: str, program: Path | None) -> Awaitable[Cost]:
+                    return many_small_jobs(who, program, plane, api, jobs, their_pid)
+
+                costs = await in_turn(course, small_jobs)
                 told(f"{jobs} jobs of 4 replicas, created at once, to the end", costs)
 
 
@@ -299,5 +342,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="100,1000,5000")
     parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--before", type=Path, help="another clone, with its .venv")
     chosen = parser.parse_args()
-    asyncio.run(main([int(size) for size in chosen.sizes.split(",") if size], chosen.jobs))
+    programs = {OURS: JOBYARD}
+    if chosen.before:
+        programs[BEFORE] = chosen.before / ".venv/bin/jobyard"
+    wanted = [int(size) for size in chosen.sizes.split(",") if size]
+    asyncio.run(main(wanted, chosen.jobs, Course(chosen.rounds, programs)))

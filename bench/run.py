@@ -1,9 +1,10 @@
 """`jobyard run` of four replicas that do nothing, beside a shell loop and beside torchx.
 
-python bench/run.py [--rounds 7] [--torchx]
+python bench/run.py [--rounds 7] [--torchx] [--before FOLDER]
 
 All take turns in one run; what counts is the difference to the loop and the ratio to torchx.
-With --torchx it is installed from its package into a virtualenv in a temporary folder first.
+With --torchx it is installed from its package into a virtualenv in a temporary folder first;
+with --before another clone of this project (set up) takes its turn as well.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--torchx", action="store_true")
+    parser.add_argument("--before", type=Path, help="another clone, with its .venv")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -81,6 +83,9 @@ def main() -> None:
             "jobyard run": jobyard,
             "jobyard run --runtime host": [*jobyard, "--runtime", "host"],
         }
+        if chosen.before:
+            before = [str(chosen.before.absolute() / ".venv/bin/jobyard"), *jobyard[1:]]
+            commands["jobyard run, before"] = before
         if chosen.torchx:
             commands["torchx run -s local_cwd"] = with_torchx(folder)
         report(commands, chosen.rounds, lambda words: timed(words, folder, env))

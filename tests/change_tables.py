@@ -303,6 +303,21 @@ spec:
             OPEN,
             "spec.tensorboardSpec",
         ),
+        Row("the TensorBoard suspended", (put("spec.tensorboardSpec.suspend", True),), ALWAYS),
+        Row(
+            "the TensorBoard paused, as it was spelled once",
+            (put("spec.tensorboardSpec.runMode", "paused"),),
+            ALWAYS,
+        ),
+        Row(
+            "the TensorBoard suspended, with other logs",
+            (
+                put("spec.tensorboardSpec.suspend", True),
+                put("spec.tensorboardSpec.logDir", {"pvc": [{"name": "more"}]}),
+            ),
+            OPEN,
+            "spec.tensorboardSpec",
+        ),
         Row(
             "made elastic",
             (

@@ -1,4 +1,8 @@
-"""The valid manifests that tests start from: the originals' and all examples."""
+"""The valid manifests that tests start from: the originals', all examples, and theirs.
+
+Theirs are files as users of other platforms have them: old spellings, mixed shapes, what Go
+writes for nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from jobyard.manifest.reading import Document, read
 ROOT = Path(__file__).parent.parent
 ORIGINALS = sorted((ROOT / "tests" / "originals").glob("*.yaml"))
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+THEIRS = sorted((ROOT / "tests" / "their_files").glob("*.yaml"))
 
 
 @cache
@@ -22,7 +27,7 @@ def documents(path: Path) -> tuple[Document, ...]:
 
 def valid_manifests() -> list[dict[str, Any]]:
     """Every manifest of a kind of ours, a fresh copy each time."""
-    found = [doc.value for path in (*ORIGINALS, *EXAMPLES) for doc in documents(path)]
+    found = [doc.value for path in (*ORIGINALS, *EXAMPLES, *THEIRS) for doc in documents(path)]
     return [
         copy.deepcopy(manifest)
         for manifest in found

@@ -26,10 +26,14 @@ FOREIGN: tuple[Any, ...] = (
     "mpi-worker", "tensorflow", "xgboost", "TCP", "$(rank)", "2026-01-31T12:00:00Z",
     [], [[]], [None], [0], ["a"], ["--module"], [{}], [{"name": "a"}], [{"type": "worker"}],
     {}, {"a": 1}, {"a": None}, {"worker": [0]}, {"worker": []}, {"nobody": [0]}, {"name": "x"},
-    {"enabled": True}, {"enabled": False}, {"spec": {"containers": []}}, {"": ""}, {"a": "b"},
+    {"enabled": True}, {"enabled": False}, {"enable": True}, {"enable": True, "enabled": False},
+    {"worker": ["0"]}, {"worker": ["7", 0]}, ["0"], {"creationTimestamp": None},
+    {"spec": {"containers": []}}, {"": ""}, {"a": "b"},
     {"policy": "Always"}, {"t9kScheduler": {"priority": 101}}, {"debug": {"enabled": True}},
     {"enabled": True, "minReplicas": 2, "maxReplicas": 1, "expectedReplicas": 1},
     {"enabled": True, "minReplicas": 1, "maxReplicas": 4, "expectedReplicas": 2},
+    {"enable": True, "minReplicas": 0, "maxReplicas": 4, "expectedReplicas": 2},
+    {"enabled": False, "minReplicas": 3, "maxReplicas": 1, "expectedReplicas": 0},
 )  # fmt: skip
 
 Path = tuple[str | int, ...]
@@ -128,9 +132,10 @@ class Mutator:
 
     def _rename(self, parent: Any, last: Any) -> None:
         if isinstance(parent, dict):
-            parent[self._random.choice((f"{last}s", str(last).upper(), "x", "spec"))] = parent.pop(
-                last
-            )
+            names = (f"{last}s", str(last).upper(), "x", "spec")
+            # An older spelling is a name that the schemas know.
+            older = ("enable",) if last == "enabled" else ()
+            parent[self._random.choice((*names, *older, *older))] = parent.pop(last)
 
     def _add(self, parent: Any, last: Any) -> None:
         if isinstance(parent, dict):

@@ -487,12 +487,12 @@ def test_a_spark_that_fits_is_not_worth_a_word() -> None:
 
 def test_what_only_a_batch_job_would_do_is_told() -> None:
     (text,) = warnings(flink(), submitted(suspend=True, completions=1))
-    assert text.startswith("has jobTemplate.spec.suspend, which has no effect")
+    assert text.startswith("has no effect: one pod submits")
 
 
 def test_a_container_that_leaves_its_command_to_the_image_is_told_what_that_means() -> None:
     (text,) = warnings(flink(), submitted({"command": []}))
-    assert text.startswith("has neither command nor args for the submitting container")
+    assert text.startswith("has neither command nor args: the runner")
 
 
 def test_a_restart_policy_has_its_place_in_a_batch_job() -> None:

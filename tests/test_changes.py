@@ -146,12 +146,12 @@ class Scaling:
 
 
 BOUNDS = "must be from 1 to 4 (minReplicas to maxReplicas)"
-NOT_ELASTIC = "expectedReplicas counts only in an elastic job: set elastic.enabled to true"
+NOT_ELASTIC = "can't be changed in a job that isn't elastic: it would have no effect"
 SCALINGS = (
     Scaling("up to the upper bound", (), 4),
     Scaling("down to the lower bound", (), 1),
     Scaling("above the upper bound", (), 5, f"is 5; {BOUNDS}"),
-    Scaling("to nothing", (), 0, "should be greater than or equal to 1"),
+    Scaling("to nothing", (), 0, "is 0; must be at least 1 in an elastic job"),
     Scaling("a job without elastic", (drop("spec.elastic"),), 3, NOT_ELASTIC),
     Scaling(
         "a job with elastic switched off",

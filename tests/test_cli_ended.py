@@ -67,9 +67,9 @@ def test_a_standing_engine_has_the_logs_of_attempts(somebody: Person) -> None:
     done = somebody.run("run", "--keep", path)
     assert done.returncode == 0, done.stderr
     assert "kept:" not in done.stderr
-    told = somebody.run("logs", "again", "--attempt", "1", "-o", "json").stdout
+    told = somebody.ask("logs", "again", "--attempt", "1", "-o", "json").stdout
     assert json.loads(told) == {"replica": "worker-0", "attempt": 1, "line": "attempt 1"}
-    never = somebody.run("logs", "again", "--attempt", "5")
+    never = somebody.ask("logs", "again", "--attempt", "5")
     assert (never.returncode, never.stdout) == (1, "")
     assert never.stderr.count("\n") == 1
     assert "there is no log of attempt 5" in never.stderr
@@ -82,16 +82,16 @@ def test_a_standing_engine_has_the_logs_of_attempts(somebody: Person) -> None:
 def test_the_logs_of_a_paused_job_are_those_that_its_engine_keeps(somebody: Person) -> None:
     assert somebody.run("up", "--detach", "--relaxed").returncode == 0
     path = str(somebody.write("stays.yaml", STAYS.replace("replicas: 2", "replicas: 1")))
-    assert somebody.run("apply", "-f", path).returncode == 0
-    assert somebody.run("wait", "stays", "--for", "running", "--timeout", "60s").returncode == 0
-    until_it_holds(lambda: "up" in somebody.run("logs", "stays").stdout, "it has said something")
-    assert somebody.run("pause", "stays").returncode == 0
-    assert somebody.run("wait", "stays", "--for", "paused", "--timeout", "60s").returncode == 0
+    assert somebody.ask("apply", "-f", path).returncode == 0
+    assert somebody.ask("wait", "stays", "--for", "running", "--timeout", "60s").returncode == 0
+    until_it_holds(lambda: "up" in somebody.ask("logs", "stays").stdout, "it has said something")
+    assert somebody.ask("pause", "stays").returncode == 0
+    assert somebody.ask("wait", "stays", "--for", "paused", "--timeout", "60s").returncode == 0
     until_it_holds(
-        lambda: somebody.run("get", "pods", "-o", "name").stdout == "", "the pods are gone"
+        lambda: somebody.ask("get", "pods", "-o", "name").stdout == "", "the pods are gone"
     )
-    assert somebody.run("logs", "stays").stdout == "worker-0 | up\n"
-    other = somebody.run("logs", "stays", "-c", "mian").stderr
+    assert somebody.ask("logs", "stays").stdout == "worker-0 | up\n"
+    other = somebody.ask("logs", "stays", "-c", "mian").stderr
     assert "has no container mian (did you mean main?); it has main" in other
     assert somebody.run("down").returncode == 0
 
@@ -104,7 +104,7 @@ def test_a_run_on_a_standing_engine_says_so(somebody: Person, *, is_quiet: bool)
     assert done.returncode == 0, done.stderr
     said = f"on the engine of pid {started['pid']}, which keeps the jobs\n"
     assert done.stderr == ("" if is_quiet else said)
-    assert "again" in somebody.run("get", "gj").stdout
+    assert "again" in somebody.ask("get", "gj").stdout
     assert somebody.run("down").returncode == 0
 
 
@@ -117,8 +117,8 @@ def test_what_was_kept_is_there_when_an_engine_is_started(somebody: Person) -> N
     )
     assert somebody.processes() == {}
     assert somebody.run("up", "-d").returncode == 0
-    assert somebody.run("logs", "GenericJob/again").stdout == "worker-0 | attempt 2\n"
-    assert "Phase:      Succeeded" in somebody.run("describe", "GenericJob/again").stdout
+    assert somebody.ask("logs", "GenericJob/again").stdout == "worker-0 | attempt 2\n"
+    assert "Phase:      Succeeded" in somebody.ask("describe", "GenericJob/again").stdout
     assert somebody.run("down").returncode == 0
 
 
@@ -126,7 +126,7 @@ def test_nothing_is_kept_unless_it_is_asked_for(somebody: Person) -> None:
     done = somebody.run("run", str(somebody.write("again.yaml", AGAIN)))
     assert (done.returncode, done.stderr) == (0, "")
     assert somebody.run("up", "-d").returncode == 0
-    assert somebody.run("get").stdout == ""
+    assert somebody.ask("get").stdout == ""
     assert somebody.run("down").returncode == 0
 
 

@@ -26,7 +26,7 @@ from jobyard.cli.live.style import Palette
 from jobyard.cli.live.troubles import Troubles
 from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.request import Answer, Problem, Request, resource_of
-from jobyard.run.private import EngineFailedError
+from jobyard.run.birth import EngineFailedError
 
 T = TypeVar("T")
 JSON = dict[str, Any]

@@ -61,6 +61,9 @@ def test_keys_of_run_up_status_down_and_doctor_are_in_camel_case(somebody: Perso
     assert (row["exitCode"], row["restarts"]) == (0, 2)
     started = json.loads(somebody.run("up", "-d", "-o", "json").stdout)
     (engine,) = json.loads(somebody.run("status", "-o", "json").stdout)
+    assert_camel(engine)
+    disk = engine.pop("disk")
+    assert disk.keys() > {"storeBytes", "logsBytes", "scratchBytes", "budgetBytes", "claimsBytes"}
     assert {**started, "troubles": []} == engine
     assert_camel(engine)
     assert engine["startedAt"]

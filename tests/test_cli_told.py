@@ -58,7 +58,7 @@ def somebody() -> Iterator[Person]:
 
 def test_what_was_set_on_the_command_line_is_not_looked_for_in_the_file(somebody: Person) -> None:
     path = str(somebody.write("train.yaml", ELASTIC))
-    field = "spec.torchrunConfig.procPerNode"
+    field = "spec.replicaSpecs[0].type"
     done = somebody.run("run", path, "--set", f"{field}=2")
     assert (done.returncode, done.stderr) == (
         2,
@@ -66,9 +66,9 @@ def test_what_was_set_on_the_command_line_is_not_looked_for_in_the_file(somebody
         f" as in --set '{field}=\"2\"'\n",
     )
     # What the file says is where it was, also below a field that was set beside it.
-    wrong = somebody.write("wrong.yaml", ELASTIC.replace('"4"', "4"))
+    wrong = somebody.write("wrong.yaml", ELASTIC.replace("type: node", "type: 4"))
     done = somebody.run("run", str(wrong), "--set", "spec.replicaSpecs[0].replicas=1")
-    assert done.stderr.startswith(f"{wrong}:6: {field}: is 4"), done.stderr
+    assert done.stderr.startswith(f"{wrong}:8: {field}: is 4"), done.stderr
 
 
 def test_a_kind_that_is_not_run_is_named(somebody: Person) -> None:

@@ -432,6 +432,31 @@ def test_a_sink_gets_all_there_is_and_then_what_changes(
     run(work())
 
 
+def test_what_a_sink_knows_is_not_decoded(control_plane: ControlPlane, namespace: str) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    def knows(*version: str) -> bool:
+        asked.append(version)  # type: ignore[arg-type]
+        return version[1] == "known"
+
+    async def work() -> None:
+        async with Transport(cluster(control_plane)) as transport:
+            async with following(transport, ours(namespace), knows=knows) as sink:
+                await sink.saw("all: ")
+                known = decoded(
+                    await transport.send(create(CONFIG_MAPS, namespace, labelled("known")))
+                )
+                await put(transport, namespace, "new")
+                await sink.saw("+new")
+                # One that is gone is told all the same.
+                assert (await transport.send(delete(CONFIG_MAPS, namespace, "known"))).is_ok
+                await sink.saw("-known")
+            assert sink.log == ["all: ", "+new", "-known"]
+            assert asked[0] == (namespace, "known", known["metadata"]["resourceVersion"])
+
+    run(work())
+
+
 def test_a_list_comes_in_pages(control_plane: ControlPlane, namespace: str) -> None:
     seen = []
 

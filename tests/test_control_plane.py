@@ -229,6 +229,7 @@ def await_ends(pidfds: tuple[int, ...]) -> None:
         os.close(pidfd)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("end", ["watched process killed", "keeper told", "keeper killed"])
 def test_a_plane_ends_with_its_run(control_plane: ControlPlane, tmp_path: Path, end: str) -> None:
     if os.environ.get(KUBECONFIG_VARIABLE):

@@ -43,12 +43,14 @@ def test_a_full_namespace_keeps_what_was_made_and_the_rest_comes_later(staging: 
         await stage.until_condition("job", "Running", "False", "QuotaExceeded")
         told = await stage.until_told("job", "QuotaExceeded", "exceeded quota: small")
         assert told.type == "Warning"
-        assert condition(stage.status("job"), "Initialized")["status"] == "True"
+        said = await stage.until_condition("job", "Initialized", "False", "QuotaExceeded")
+        assert "exceeded quota: small" in said["message"]
         await stage.until("three of them are there", lambda: len(stage.pods("job")) == 3)
         before = stage.uids("job")
         await stage.kubectl("delete", "quota", "small")
         await stage.until("the fourth comes", lambda: len(stage.pods("job")) == 4)
         assert stage.uids("job").items() >= before.items()
+        await stage.until_condition("job", "Initialized", "True", "-")
 
     staging.play(act)
 

@@ -18,7 +18,7 @@ from jobyard.client.request import PODS, Answer, Request, create
 from jobyard.client.sender import Sender
 from jobyard.controller import lookups
 from jobyard.controller.creating import FIRST_BATCH
-from jobyard.controller.fairness import Slots
+from jobyard.controller.fairness import Places, Slots
 from jobyard.controller.performing import PARALLEL_MAX, SLOTS, Performer, as_it_is
 from jobyard.controller.queue import RETRY_MAX_SECONDS, RETRY_SECONDS, ClosedError, WorkQueue
 from jobyard.controller.records import JobKey
@@ -59,6 +59,22 @@ def test_what_the_watch_does_not_confirm_is_dropped_once_it_has_passed() -> None
     shelf.absorb(Thing("a", "11"))
     shelf.reached("12")
     assert names(shelf) == []
+
+
+def test_news_of_the_very_version_that_was_answered_confirm_it_unread() -> None:
+    told: list[str] = []
+    shelf = Shelf[Thing](lambda thing: told.append(thing.version))
+    shelf.replaced([], "10")
+    shelf.absorb(Thing("a", "11"))
+    assert not shelf.confirmed("default", "a", "12")
+    assert not shelf.confirmed("default", "b", "11")
+    assert shelf.confirmed("default", "a", "11")
+    shelf.reached("20")
+    assert names(shelf) == ["a"]
+    assert told == ["11"]
+    # As far as that the watch has come, so an older answer is one that comes late.
+    shelf.absorb(Thing("late", "11"))
+    assert names(shelf) == ["a"]
 
 
 def test_an_answer_that_comes_after_its_deletion_leaves_no_ghost() -> None:
@@ -351,19 +367,42 @@ def test_slots_of_those_who_give_up_go_to_others() -> None:
     async def scene() -> None:
         slots = Slots[str](3)
         async with slots.of("a"):
-            waiting = [asyncio.create_task(slots.take(group)) for group in "abab"]
+            waiting = [asyncio.create_task(slots.take(group, 1)) for group in "abab"]
             await until_it_waits()
             # b found one of the free ones at once; the others wait.
             assert [task.done() for task in waiting] == [False, True, False, False]
             waiting[0].cancel()
             await until_it_waits()
-            slots.give_back("b")
+            slots.give_back("b", 1)
             await until_it_waits()
         async with asyncio.timeout(5):
             await asyncio.wait(waiting)
         assert [task.cancelled() for task in waiting] == [True, False, False, False]
 
     asyncio.run(scene())
+
+
+@given(data=st.data())
+@settings(max_examples=100)
+def test_places_are_neither_lost_nor_kept_from_those_who_hold_none(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 48))
+    places = Places[str](count)
+    held: list[tuple[str, int]] = []
+    for _ in range(data.draw(st.integers(1, 60))):
+        group, wanted = data.draw(st.sampled_from("abcdef")), data.draw(st.integers(1, 16))
+        room = places.room_for(group, wanted)
+        free = count - sum(places for _, places in held)
+        assert room <= min(wanted, free)
+        if free and group not in [name for name, _ in held]:
+            assert room >= 1
+        if room:
+            places.take(group, room)
+            held.append((group, room))
+        elif held:
+            places.give_back(*held.pop(data.draw(st.integers(0, len(held) - 1))))
+    for group, taken in held:
+        places.give_back(group, taken)
+    assert places.room_for("new", count) == (count + 2) // 3
 
 
 # Requests
@@ -431,6 +470,19 @@ def test_pods_are_made_many_at_a_time() -> None:
     asyncio.run(scene())
     assert sender.sent == 200
     assert FIRST_BATCH < sender.most <= PARALLEL_MAX
+
+
+def test_of_large_requests_few_are_under_way() -> None:
+    """An API server shares its processors among all of them and what others ask."""
+    most = {}
+    for size in (1000, 100_000, 1_300_000):
+        sender = CountingSender(201)
+        value = {"metadata": {"name": "p"}, "spec": "x" * size}
+        requests = [create(PODS, "default", value) for _ in range(100)]
+        answers = asyncio.run(performer(sender)(KEY, requests, as_it_is))
+        assert len(answers) == sender.sent == 100
+        most[size] = sender.most
+    assert most == {1000: PARALLEL_MAX, 100_000: PARALLEL_MAX // 4, 1_300_000: 1}
 
 
 def test_namespaces_in_which_no_request_ends_hold_up_no_other() -> None:

@@ -82,7 +82,7 @@ def test_check_names_what_is_stale_and_the_command(
 def test_a_page_tells_what_the_table_of_kinds_knows(kind: Kind) -> None:
     page = page_of(kind)
     assert page.startswith(f"# {kind.name}\n\n{kind.summary}\n")
-    for fact in (kind.api_version, kind.plural, kind.short_name, *kind.aliases):
+    for fact in (kind.api_version, kind.plural, *kind.short_names, *kind.aliases):
         assert f"`{fact}`" in page
     for column in kind.columns:
         assert f"| {column.name} | `{column.path}` |" in page

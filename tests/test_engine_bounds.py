@@ -7,7 +7,6 @@ import logging
 import os
 import socket
 import ssl
-import statistics
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ BAD_INPUT = 2
 STRANGERS = 1500
 FLOOD_SECONDS = 8.0
 ANSWER_SECONDS_MAX = 1.0
+ANSWERS_MIN = 10
 LOG_BYTES_MAX = 10 * 1024 * 1024
 
 
@@ -132,21 +132,33 @@ def test_connections_without_a_token_do_not_keep_the_owner_out(who: Person, said
     keeps_out_nobody(who, os.geteuid(), WORDS[said])
 
 
+def waited_seconds(pid: int) -> float:
+    """How long a process could have run, and had no processor: that is whoever else's doing."""
+    stats = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(one.read_text().split()[1]) for one in stats) / 1e9
+
+
 def keeps_out_nobody(who: Person, uid: int, words: bytes) -> None:
     with engine_with(who, 1024, 1024) as engine:
+        pid = json.loads((engine.folder / "engine.json").read_text())["pid"]
+
+        def clock() -> float:
+            """Stands while the engine, or who asks it, waits for a processor."""
+            return time.monotonic() - waited_seconds(pid) - waited_seconds(os.getpid())
+
         with strangers(engine.port, words, uid):
             seconds: list[float] = []
             end = time.monotonic() + FLOOD_SECONDS
-            while time.monotonic() < end:
-                begun = time.monotonic()
+            while time.monotonic() < end or len(seconds) < ANSWERS_MIN:
+                begun = clock()
                 answer = engine.ask("GET", "/api/v1/namespaces/default/pods")
-                seconds.append(time.monotonic() - begun)
+                seconds.append(clock() - begun)
                 assert answer.status == 200
                 look_again()
             listed = who.run("get", "jobs", "--kubeconfig", str(engine.kubeconfig))
             assert listed.returncode == 0, listed.stderr
-        # All were answered. How long the slowest took depends on who else uses the machine.
-        assert statistics.median(seconds) < ANSWER_SECONDS_MAX, seconds
+        # Every one of them.
+        assert max(seconds) < ANSWER_SECONDS_MAX, seconds
         assert engine.log.stat().st_size < LOG_BYTES_MAX
 
 

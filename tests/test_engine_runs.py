@@ -17,17 +17,20 @@ from waiting import until_it_holds
 from jobyard.run import private as private_module
 from jobyard.run import service
 from jobyard.run.engine import Engine, EngineSettings
-from jobyard.run.homes import DataFolder, alive, dead_runs, new_run, private_ones
+from jobyard.run.homes import DataFolder, alive, dead_run, new_run, private_ones
 
 DEADLINE_SECONDS = 60
 CLEAR = """
 import sys
 from pathlib import Path
-from jobyard.run.homes import dead_runs, removed
+from jobyard.run.homes import dead_run, removed
 
-with dead_runs(Path(sys.argv[1])) as folders:
-    for folder in folders:
-        removed(Path(sys.argv[1]), folder)
+home = Path(sys.argv[1])
+# As `clean` sees them, also such as are being made.
+for path in (home / "runs").iterdir():
+    with dead_run(home, path) as folder:
+        if folder is not None:
+            removed(home, folder)
 """
 DIES = """
 import os, sys
@@ -86,8 +89,9 @@ def test_what_a_killed_run_left_is_cleared_and_what_runs_is_not(tmp_path: Path) 
 
 def test_what_one_clears_another_leaves_alone(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=True)
-    with dead_runs(tmp_path) as dead:
-        (folder,) = dead
+    (left,) = private_ones(tmp_path)
+    with dead_run(tmp_path, left.path) as folder:
+        assert folder is not None
         subprocess.run([sys.executable, "-c", CLEAR, str(tmp_path)], check=True)
         assert (folder.path / "left").exists()
 

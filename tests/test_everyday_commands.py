@@ -79,11 +79,12 @@ def test_logs_of_pods_that_are_gone_stay_readable() -> None:
     with person(is_ordinary=False) as who:
 
         def does(*words: str) -> str:
-            done = who.run(*words)
+            done = who.ask(*words, seconds=90)
             assert done.returncode == 0, done.stdout + done.stderr
             return done.stdout
 
-        does("up", "--detach", "--relaxed")
+        started = who.run("up", "--detach", "--relaxed")
+        assert started.returncode == 0, started.stderr
         again = who.write("again.yaml", AGAIN.replace("Policy: None", "Policy: All"))
         does("apply", "-f", str(again), "-f", str(who.write("roles.yaml", ROLES)))
         for name in ("again", "roles"):
@@ -99,8 +100,8 @@ def test_logs_of_pods_that_are_gone_stay_readable() -> None:
             (("roles", "--replica", "w-1"), "has no replica w-1; it has w-0"),
             (("again", "-c", "mian"), "has no container mian (did you mean main?); it has main"),
         ):
-            assert told in who.run("logs", *words).stderr
-        does("down")
+            assert told in who.ask("logs", *words).stderr
+        assert who.run("down").returncode == 0
 
 
 @pytest.mark.parametrize(

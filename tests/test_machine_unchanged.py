@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from rig.machine import Machine, Resident, resident
 from rig.needs import lacks, missing
+from rig.script_job import script_job
+from test_examples_run import AT_HAND, CHECKPOINT, End, ends_of, name_of, promises, said, until_all
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # Closed to everybody else: root's home, and a folder where jobs have their own.
@@ -42,24 +45,6 @@ needs_ssh = pytest.mark.skipif(
 )
 needs_mpi = pytest.mark.skipif(lacks("mpirun"), reason=missing("mpirun", "openmpi-bin"))
 
-JOB = """
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: GenericJob
-metadata: {{name: {name}}}
-spec:
-  replicaSpecs:
-  - type: worker
-    replicas: 1
-    template:
-      spec:
-        containers:
-        - name: main
-          image: any
-          command: [sh, -c, {script}]
-          volumeMounts: {mounts}
-        volumes: {volumes}
-"""
-
 
 @pytest.fixture(params=["root", "an ordinary user"])
 def is_ordinary(request: pytest.FixtureRequest) -> bool:
@@ -75,7 +60,9 @@ def lived_in(is_ordinary: bool) -> Iterator[tuple[Machine, Resident]]:
 def job(
     who: Resident, script: str, name: str = "job", mounts: str = "[]", volumes: str = "[]"
 ) -> str:
-    text = JOB.format(name=name, script=json.dumps(script), mounts=mounts, volumes=volumes)
+    container = {"volumeMounts": yaml.safe_load(mounts)}
+    pod = {"volumes": yaml.safe_load(volumes)}
+    text = script_job(name, ["sh", "-c", script], container=container, pod=pod)
     return str(who.write(f"{name}.yaml", text))
 
 
@@ -248,6 +235,49 @@ def test_what_doctor_promises_holds(lived_in: tuple[Machine, Resident]) -> None:
     done = who.run("run", *map(str, chosen), seconds=150)
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.changes() == {}
+
+
+# What such a machine has without any framework.
+AT_HAND_THERE = (*AT_HAND, "Open MPI, sshd")
+ROUNDS = {
+    "root's home is closed": "chmod 700 /root",
+    "and a stranger's folder is in the way": CLOSED,
+}
+
+
+def examples(*ends: End) -> list[Path]:
+    return [
+        each.path
+        for each in promises()
+        if each.needs in AT_HAND_THERE and each.end in ends and each.file != CHECKPOINT
+    ]
+
+
+@pytest.mark.long
+@needs_ssh
+@needs_mpi
+@pytest.mark.parametrize("state", ROUNDS)
+def test_every_example_that_needs_no_framework_runs_for_an_ordinary_user(state: str) -> None:
+    """Of all kinds."""
+    with resident(is_ordinary=True, script=ROUNDS[state]) as (machine, who):
+        for end, code in ((End.SUCCEEDED, 0), (End.FAILED, 1)):
+            ends = ends_of(who, examples(end), code)
+            assert {one["phase"] for one in ends.values()} == {end}
+        assert said(who, "up", "--detach", "--relaxed")
+        try:
+            waiting = examples(End.RUNNING, End.PAUSED)
+            said(who, "apply", *(word for path in waiting for word in ("-f", str(path))))
+            running = [name_of(path) for path in examples(End.RUNNING)]
+            paused = [name_of(path) for path in examples(End.PAUSED)]
+            until_all(who, dict.fromkeys(paused, ("Paused",)))
+            for name in paused:
+                said(who, "resume", name)
+            until_all(who, dict.fromkeys(running, ("Running",)))
+            until_all(who, dict.fromkeys(paused, ("Succeeded",)))
+        finally:
+            said(who, "down")
+        assert who.processes() == {}
+        assert machine.changes() == {}
 
 
 def test_where_there_can_be_no_layer_jobs_run_and_it_is_said_once(is_ordinary: bool) -> None:

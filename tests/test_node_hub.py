@@ -21,7 +21,7 @@ import pytest
 from isolation_stage import MARK, eventually, marked_processes
 from supervised import pod, shell, within_time
 
-from jobyard.node import hub_runtime, kept_logs, locks
+from jobyard.node import hub_runtime, locks
 from jobyard.node.folders import PodFolder
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.hub import client, outside, starting
@@ -221,22 +221,3 @@ def test_logs_of_the_hub_have_a_bound(tmp_path: Path, mark: str, name: str) -> N
 
     within_time(work())
     assert marked_processes(mark) == []
-
-
-def test_kept_logs_have_a_bound_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_logs, "BYTES_MAX", 2500)
-    for n in range(6):
-        order = pod(shell("true"))
-        order = msgspec.structs.replace(order, name=f"pod-{n % 2}", attempt=n)
-        folder = PodFolder(tmp_path, order.uid)
-        folder.log("main", 0).parent.mkdir(parents=True)
-        folder.order.write_bytes(msgspec.json.encode(order))
-        folder.log("main", 0).write_bytes(b"x" * (1000 if n < 5 else 4000))
-        kept_logs.keep_logs(tmp_path, folder)
-        kept = sorted(
-            attempt
-            for name in ("pod-0", "pod-1")
-            for attempt in kept_logs.kept_attempts(tmp_path, "default", name)
-        )
-        # The last two fit; the newest stays whatever its size.
-        assert kept == ([n - 1, n] if 0 < n < 5 else [n])

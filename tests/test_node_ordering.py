@@ -14,7 +14,7 @@ import pytest
 from jobyard.node.addresses import AddressPool, NoAddressError
 from jobyard.node.container_status import Waiting
 from jobyard.node.folders import PodFolder
-from jobyard.node.names import DEAD_BYTES_MAX, HostsFiles, lines_for
+from jobyard.node.names import DEAD_BYTES_MAX, Circle, HostsFiles, Names
 from jobyard.node.order import (
     Check,
     ContainerOrder,
@@ -787,7 +787,7 @@ def test_names_are_those_of_kubernetes() -> None:
         service("none", selector={}),
         service("fits-not", selector={"app": "x", "more": "y"}),
     ]
-    assert lines_for("ns", index, services)[2:] == (
+    assert Names(index, services).lines(Circle("ns"))[2:] == (
         "10.0.0.2\th.sub.ns.svc.cluster.local h.sub.ns.svc h.sub.ns h.sub h a",
         "10.0.0.3\tb",
         "10.0.0.5\tfar.s.far.svc.cluster.local far.s.far.svc far.s.far",

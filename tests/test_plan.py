@@ -323,13 +323,18 @@ def test_what_a_pod_would_be_refused_for_is_a_warning(text: str, path: str, told
     assert told in finding.text
 
 
-def test_a_launcher_without_a_program_is_a_warning() -> None:
+def test_a_launcher_with_a_program_only_for_after_a_pause_is_a_warning() -> None:
     document = copied(*documents(ROOT / "tests/originals/mpijob.yaml"))
-    del document.value["spec"]["worker"]["cmd"]
-    document.value["spec"]["worker"]["extraMPIArgs"] = ["-N", "3"]
+    spec = document.value["spec"]
+    del spec["worker"]["cmd"]
+    spec["worker"]["extraMPIArgs"] = ["-N", "3"]
     (finding,) = checked(document).findings
+    assert is_error(finding)
+    spec["runMode"] = {"pause": {"resumeSpecs": [{"type": "launcher", "command": ["again"]}]}}
+    (finding,) = checked(document).findings
+    assert not is_error(finding)
     assert finding.text == "says no program to launch: the job would fail at once"
-    document.value["spec"]["runMode"] = {"debug": {"enabled": True}}
+    spec["runMode"] = {"debug": {"enabled": True}}
     assert not checked(document).findings
 
 
@@ -348,8 +353,8 @@ def test_a_deadline_that_stops_nothing_is_a_warning(make: Any, policy: str) -> N
     run_policy = {"activeDeadlineSeconds": 60, "cleanUpPolicy": policy}
     found = [f.text for f in check(json.dumps(make(runPolicy=run_policy))).findings]
     wanted = (
-        "has runPolicy.activeDeadlineSeconds, which ends the job while its pods run on: set"
-        " runPolicy.cleanUpPolicy to Unfinished or All to stop them"
+        "ends the job while its pods run on: set runPolicy.cleanUpPolicy to Unfinished or All to"
+        " stop them"
     )
     assert (wanted in found) is (policy == "None")
 
@@ -653,7 +658,8 @@ def test_a_launcher_asks_for_no_devices() -> None:
 
 
 # With the job's keys and port, which a bare one would not know.
-OWN_SSHD = ["env", "JOBYARD_SSHD=/usr/bin/sshd", "sh"]
+OWN_SSHD = ["sh", "/usr/bin/sshd"]
+BOTH_PORTS = ["-p", "2222", "-p", "22"]
 
 
 @pytest.mark.parametrize(
@@ -662,7 +668,7 @@ OWN_SSHD = ["env", "JOBYARD_SSHD=/usr/bin/sshd", "sh"]
         ("launcher", "command: [again], args: [x]", ["sh", "mpirun", "again", "x"]),
         ("worker", "command: [/usr/bin/sshd]", OWN_SSHD),
         ("worker", "command: [/usr/bin/sshd, -D]", OWN_SSHD),
-        ("worker", "command: [/usr/bin/sshd, -D, -p, '22']", ["/usr/bin/sshd", "-D", "-p", "22"]),
+        ("worker", "command: [/usr/bin/sshd, -D, -p, '22']", [*OWN_SSHD, *BOTH_PORTS]),
     ],
 )
 def test_a_resume_replaces_the_launched_program_or_sshd(
@@ -709,7 +715,7 @@ def test_an_sshd_in_place_of_a_colossalai_worker_has_the_jobs_keys_and_port(
     worker = description.roles[1]
     found = replica_pod(description, Replica(role=worker, rank=0, is_resumed=True))
     script = "/run/jobyard/files/worker.sh"
-    assert main(found) == (["env", "JOBYARD_SSHD=sshd", "sh", script], None)
+    assert main(found) == (["sh", script, "sshd"], None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 from crash_stage import inside
-from rig.person import Person, person
+from rig.person import MARK, Person, person
+from rig.script_job import script_job
 from waiting import run, until_it_holds
 
 from jobyard.cli.live.ending import INTERRUPTED, Ends, until_ended
@@ -23,25 +25,6 @@ from jobyard.cli.live.jobs import JobView
 from jobyard.cli.live.screen import Screen
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.style import Palette
-
-JOB = """
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: GenericJob
-metadata: {{name: {name}}}
-spec:
-  replicaSpecs:
-  - type: worker
-    replicas: 2
-    template:
-      spec:
-        terminationGracePeriodSeconds: 5
-        containers:
-        - name: main
-          image: busybox
-          command: [sh, -c, {script}]
-          env: [{{name: JOBYARD_TEST_MARK, value: "{mark}"}}]
-"""
-
 
 # Who runs it differs in few lines: one of the two, another time the other.
 pytestmark = pytest.mark.sample(2)
@@ -55,7 +38,13 @@ def somebody(request: pytest.FixtureRequest) -> Iterator[Person]:
 
 
 def job(who: Person, script: str, name: str = "job") -> str:
-    text = JOB.format(name=name, script=json.dumps(script), mark=who.mark)
+    text = script_job(
+        name,
+        ["sh", "-c", script],
+        replicas=2,
+        container={"image": "busybox", "env": [{"name": MARK, "value": who.mark}]},
+        pod={"terminationGracePeriodSeconds": 5},
+    )
     return str(who.write(f"{name}.yaml", text))
 
 
@@ -63,6 +52,32 @@ def nothing_is_left(who: Person) -> None:
     assert who.processes() == {}
     runs = who.home / "jobyard" / "runs"
     assert not runs.is_dir() or not list(runs.iterdir())
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_an_engine_that_is_told_nothing_ends_with_its_command(
+    somebody: Person, end: signal.Signals
+) -> None:
+    """It is prepared while the command still reads its files."""
+    running = subprocess.Popen(
+        somebody.jobyard("run", "-"),
+        cwd=somebody.work,
+        env=somebody.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with running:
+        until_it_holds(lambda: len(somebody.processes()) == 2, "an engine is prepared")
+        running.send_signal(end)
+    until_it_holds(lambda: not somebody.processes(), "both have ended")
+    nothing_is_left(somebody)
+
+
+def test_a_file_with_a_mistake_leaves_no_engine(somebody: Person) -> None:
+    done = somebody.run("run", str(somebody.write("job.yaml", "kind: Nothing\n")))
+    assert done.returncode == 2, done.stderr
+    nothing_is_left(somebody)
 
 
 def test_success_is_0_and_logs_have_the_names_of_replicas(somebody: Person) -> None:
@@ -235,9 +250,8 @@ def test_two_runs_at_once_do_not_meet(somebody: Person) -> None:
 
 
 def test_a_command_that_is_not_there_says_so(somebody: Person) -> None:
-    path = job(somebody, "true")
-    Path(path).write_text(Path(path).read_text().replace("[sh, -c,", "[no-such-program,"))
-    done = somebody.run("run", path)
+    path = somebody.write("job.yaml", script_job("job", ["no-such-program"]))
+    done = somebody.run("run", str(path))
     assert done.returncode == 1
     assert "no-such-program" in done.stdout
     nothing_is_left(somebody)

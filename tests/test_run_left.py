@@ -15,30 +15,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from rig.person import Person, person
+from rig.person import MARK, Person, person
+from rig.script_job import script_job
 from waiting import until_it_holds
 
 # Each replica goes on with its steps until the file `enough` is there, and says so.
-JOB = """
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: GenericJob
-metadata: {{name: {name}}}
-spec:
-  replicaSpecs:
-  - type: worker
-    replicas: 2
-    template:
-      spec:
-        terminationGracePeriodSeconds: 5
-        containers:
-        - name: main
-          image: none
-          command: [sh, -c, {script}]
-          env: [{{name: JOBYARD_TEST_MARK, value: "{mark}"}}]
-          volumeMounts: [{{name: saved, mountPath: /saved}}]
-        volumes:
-        - {{name: saved, persistentVolumeClaim: {{claimName: saved}}}}
-"""
 STEPS = """
 step=0
 until [ -e enough ]; do
@@ -57,7 +38,17 @@ def somebody(request: pytest.FixtureRequest) -> Iterator[Person]:
 
 
 def steps_job(who: Person, script: str = STEPS, name: str = "train") -> str:
-    text = JOB.format(name=name, script=json.dumps(script), mark=who.mark)
+    claim = {"persistentVolumeClaim": {"claimName": "saved"}}
+    text = script_job(
+        name,
+        ["sh", "-c", script],
+        replicas=2,
+        container={
+            "env": [{"name": MARK, "value": who.mark}],
+            "volumeMounts": [{"name": "saved", "mountPath": "/saved"}],
+        },
+        pod={"terminationGracePeriodSeconds": 5, "volumes": [{"name": "saved", **claim}]},
+    )
     return str(who.write(f"{name}.yaml", text))
 
 

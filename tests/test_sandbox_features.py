@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from rig.needs import AS_ROOT, lacks, missing
 from rig.person import Person, person
+from rig.script_job import script_job
 
 from jobyard.node import polling
 
@@ -29,22 +31,6 @@ IS_ROOT = os.geteuid() == 0
 JOBS = Path(__file__).parent / "sandbox_jobs"
 WITHOUT_NAMESPACES = Path(__file__).parent / "rig" / "without_namespaces.py"
 
-JOB = """
-apiVersion: batch.tensorstack.dev/v1beta1
-kind: GenericJob
-metadata: {{name: {name}}}
-spec:
-  replicaSpecs:
-  - type: worker
-    replicas: {replicas}
-    template:
-      spec:
-        containers:
-        - name: main
-          image: {image}
-          resources: {resources}
-          command: [python3, -uc, {program}]
-"""
 # Slowly: where the kernel doesn't watch over the limit, somebody looks now and then.
 EATING = """
 import time
@@ -84,7 +70,7 @@ def yard(somebody: Person) -> Iterator[Person]:
 
 
 def said(who: Person, *words: str) -> str:
-    done = who.run(*words)
+    done = who.run(*words) if words[0] in ("up", "down") else who.ask(*words)
     assert done.returncode == 0, f"jobyard {' '.join(words)}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -105,13 +91,9 @@ def job(
     resources: str = "{}",
     image: str = "python:3.11-slim",
 ) -> str:
-    text = JOB.format(
-        name=name,
-        replicas=replicas,
-        image=image,
-        resources=resources,
-        program=json.dumps(program),
-    )
+    container = {"image": image, "resources": yaml.safe_load(resources)}
+    command = ["python3", "-uc", program]
+    text = script_job(name, command, replicas=replicas, container=container)
     return str(who.write(f"{name}.yaml", text))
 
 
@@ -176,7 +158,7 @@ def test_network_names_and_what_comes_later(yard: Person) -> None:
 
     def heard() -> dict[str, list[str]]:
         lines: dict[str, list[str]] = {"node-0": [], "node-1": []}
-        for line in yard.run("logs", "net").stdout.splitlines():
+        for line in yard.ask("logs", "net").stdout.splitlines():
             name, _, text = line.partition(" | ")
             lines[name].append(text)
         return lines

@@ -24,7 +24,27 @@ def test_whole(row): pass
 @pytest.mark.long
 def test_slow(): pass
 """
+NAMED = """
+import pytest
+
+@pytest.mark.sample(3, "faults")
+def test_{0}_one(): pass
+
+@pytest.mark.sample(3, "faults")
+@pytest.mark.parametrize("row", range(2))
+def test_{0}_two(row): pass
+"""
 MARKS = "[pytest]\nmarkers =\n  sample\n  long\n"
+
+
+def environment(seed: int = 1) -> dict[str, str]:
+    """Without the plugins that happen to be installed: most of the time would go into them."""
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(TESTS),
+        "JOBYARD_SEED": str(seed),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
 
 
 def collected(folder: Path, *words: str, seed: int = 1, **variables: str) -> list[str]:
@@ -35,8 +55,7 @@ def collected(folder: Path, *words: str, seed: int = 1, **variables: str) -> lis
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "rig.selection", "--collect-only", "-q", *words],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(TESTS), "JOBYARD_SEED": str(seed)}
-        | variables,
+        env=environment(seed) | variables,
         capture_output=True,
         text=True,
         timeout=60,
@@ -57,6 +76,15 @@ def test_one_row_in_four_runs_and_everything_else(tmp_path: Path) -> None:
         *("test_slow", "test_one", "test_two"),
     }
     assert names[0] == "test_slow", "the long ones come first"
+
+
+def test_a_table_with_a_name_is_one_across_functions_and_files(tmp_path: Path) -> None:
+    for name in ("c", "d"):
+        (tmp_path / f"test_{name}.py").write_text(NAMED.format(name))
+    ours = re.compile("test_[cd]_")
+    drawn = [frozenset(filter(ours.match, collected(tmp_path, seed=seed))) for seed in range(4)]
+    assert {len(each) for each in drawn} == {2}
+    assert len(set(drawn)) > 1
 
 
 def test_another_seed_takes_other_rows_and_the_same_seed_the_same(tmp_path: Path) -> None:
@@ -87,7 +115,7 @@ def test_the_last_lines_tell_how_many_rows_were_left_out(tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words],
         cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(TESTS), "JOBYARD_SEED": "1"},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=60,

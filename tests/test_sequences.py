@@ -152,6 +152,7 @@ WRITERS = {
     "logs.py": "gives the stream to a Screen",
     "run.py": "gives the stream to a Screen",
     "exec.py": "writes to a process, what somebody types",
+    "clean.py": "reads the answer to its question",
     "sources.py": "reads standard input; and hands a message to what says it",
 }
 CLICKS = {"echo", "secho", "style", "prompt", "confirm", "pause", "echo_via_pager", "progressbar"}

@@ -14,14 +14,25 @@ from typing import Any
 import msgspec
 import pytest
 from simulation import users
-from simulation.driver import Settings
+from simulation.driver import Settings, Simulation
 from simulation.shrinking import Failure, run, shrunk
 
 from jobyard.api.beamjob import BeamJobStatus
+from jobyard.api.run_mode import Switch
 from jobyard.api.status import Phase
 from jobyard.controller import creating, lookups, reconciling, shelf, world
 from jobyard.controller.reconciling import Passed, Reconciler
-from jobyard.plan import conditions, deciding, finishing, lowering, recovery, restarts, standing
+from jobyard.plan import (
+    conditions,
+    deciding,
+    finishing,
+    initialization,
+    lowering,
+    outcome,
+    recovery,
+    restarts,
+    standing,
+)
 from jobyard.plan.decision import Obstacle
 from jobyard.plan.movement import Movement
 from jobyard.plan.pod_facts import Pod
@@ -107,6 +118,15 @@ def lists_keep_what_is_gone(patch: Patch) -> None:
         self.is_synced = True
 
     patch.setattr(shelf.Shelf, "replaced", replaced)
+
+
+def news_of_what_is_known_are_not_read(patch: Patch) -> None:
+    """Until the next list."""
+
+    def confirmed(self: Any, namespace: str, name: str, version: str) -> bool:
+        return bool(version) and (namespace, name) in self._objects
+
+    patch.setattr(shelf.Shelf, "confirmed", confirmed)
 
 
 def pauses_are_only_said(patch: Patch) -> None:
@@ -270,7 +290,20 @@ def _paused_at_once(phase_of: Any) -> Any:
     return hasty
 
 
+def under_a_network_that_loses_many_answers(patch: Patch) -> None:
+    """By itself no fault."""
+    choose = Simulation._choose_likelihoods
+
+    def lossy(self: Any) -> None:
+        choose(self)
+        self._lost = 0.4
+
+    patch.setattr(Simulation, "_choose_likelihoods", lossy)
+
+
 def pods_made_without_an_answer_are_not_asked_about(patch: Patch) -> None:
+    under_a_network_that_loses_many_answers(patch)
+
     async def content(*_: Any) -> bool:
         return True
 
@@ -355,6 +388,29 @@ def rows_of_a_finished_job_follow_its_spec(patch: Patch) -> None:
     patch.setattr(finishing, "_followed", followed)
 
 
+def hopeless_jobs_go_on(patch: Patch) -> None:
+    patch.setattr(outcome, "_hopeless", lambda *_: None)
+
+
+def jobs_are_initialized_before_their_pods_are_there(patch: Patch) -> None:
+    said = conditions.Holding(conditions.YES, "-", conditions.INITIALIZED)
+    patch.setattr(initialization, "_coming", lambda *_: said)
+
+
+def a_full_quota_takes_away_what_was_made(patch: Patch) -> None:
+    """As if nobody had found out yet whether the job may have its pods."""
+    free = initialization.may_have_pods
+
+    def strict(before: Any, **facts: Any) -> bool:
+        return free(before, **facts) and before.reason != "QuotaExceeded"
+
+    patch.setattr(initialization, "may_have_pods", strict)
+
+
+def only_one_spelling_is_heeded(patch: Patch) -> None:
+    patch.setattr(Switch, "is_on", property(lambda self: bool(self.enabled)))
+
+
 ELASTIC = ("PyTorchTrainingJob", "DeepSpeedJob")
 TRAINING = ("XGBoostTrainingJob", "TensorFlowTrainingJob", "PyTorchTrainingJob")
 MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
@@ -368,6 +424,7 @@ MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
     (status_is_written_over_any_version, T9K),
     (answers_are_taken_whatever_their_version, T9K),
     (lists_keep_what_is_gone, T9K),
+    (news_of_what_is_known_are_not_read, T9K),
     (pauses_are_only_said, T9K),
     (revisions_are_ignored, T9K),
     (gangs_come_back_one_by_one, RIGID),
@@ -388,7 +445,7 @@ MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
     (pods_of_two_specs_run_side_by_side, T9K),
     (pods_do_not_know_their_spec, T9K),
     (a_spec_is_open_as_soon_as_a_pause_is_asked_for, T9K),
-    (pods_made_without_an_answer_are_not_asked_about, ()),
+    (pods_made_without_an_answer_are_not_asked_about, T9K),
     (nodes_in_trouble_are_lost, T9K),
     (rows_of_replicas_scaled_away_go_at_once, ELASTIC),
     (each_failure_of_a_burst_counts, TRAINING),
@@ -397,13 +454,17 @@ MUTANTS: tuple[tuple[Callable[[Patch], None], tuple[str, ...]], ...] = (
     (restarts_are_due_by_the_clocks_of_nodes, T9K),
     (clocks_of_nodes_are_believed, T9K),
     (rows_of_a_finished_job_follow_its_spec, ELASTIC),
+    (hopeless_jobs_go_on, ("GenericJob",)),
+    (jobs_are_initialized_before_their_pods_are_there, T9K),
+    (a_full_quota_takes_away_what_was_made, T9K),
+    (only_one_spelling_is_heeded, T9K),
 )
 
 
 # Where the search begins, of those that took long: the seed that found it the last time. What
 # changes a run may change that too, and then it goes on from the first.
 FOUND_BEFORE = {
-    pods_made_without_an_answer_are_not_asked_about: 505012653988,
+    pods_made_without_an_answer_are_not_asked_about: 30,
     nodes_in_trouble_are_lost: 101,
     clocks_of_nodes_are_believed: 53,
     deletes_go_by_name_alone: 68,
@@ -423,7 +484,7 @@ FOUND_BEFORE = {
 
 
 def failures(kinds: tuple[str, ...], first: int = 0, runs: int = RUNS_MAX) -> Iterator[Failure]:
-    for seed in (first, *range(runs)):
+    for seed in dict.fromkeys((first, *range(runs))):
         _, failure = run(Settings(seed=seed, kinds=kinds))
         if failure is not None:
             yield failure
@@ -449,6 +510,7 @@ def test_the_simulation_finds(
     [
         (under_rules_that_let_specs_change_at_any_time, T9K),
         (under_somebody_who_scales_all_the_time, ELASTIC),
+        (under_a_network_that_loses_many_answers, T9K),
     ],
 )
 def test_nothing_is_found_without_a_fault(

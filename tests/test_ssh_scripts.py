@@ -148,11 +148,11 @@ def make_key(path: Path) -> None:
 
 
 @contextmanager
-def worker(site: Site, **extra: str) -> Iterator[None]:
+def worker(site: Site, *words: str, **extra: str) -> Iterator[None]:
     work = site.folder / "work"
     work.mkdir(mode=0o755)
     process = subprocess.Popen(
-        site.command("sh", site.script("worker.sh")),
+        site.command("sh", site.script("worker.sh"), *words),
         env=site.environment("worker-ssh", **extra),
         cwd=work,
         stderr=subprocess.PIPE,
@@ -290,6 +290,65 @@ def test_an_image_without_sshd_is_told_what_to_do(site: Site) -> None:
     )
     assert done.returncode == 1
     assert "there is no sshd at /nowhere/sshd: install openssh-server" in done.stderr
+
+
+def test_an_sshd_that_a_command_names_and_that_isnt_there_is_the_jobs_own(site: Site) -> None:
+    with worker(site, "/nowhere/sshd", "-o", "LogLevel=QUIET"):
+        assert launch(site, "true").returncode == 0
+
+
+def test_another_port_comes_beside_the_jobs_own(site: Site) -> None:
+    with (
+        own_port() as other,
+        worker(site, SSHD or "", "-p", str(site.port), "-p", str(other)),
+    ):
+        assert launch(site, "true").returncode == 0
+        config = str(site.folder / "launcher-ssh" / "config")
+        done = launch(site, "ssh", "-F", config, "-p", str(other), "127.0.0.1", "echo there")
+        assert done.stdout == "there\n", done.stderr
+
+
+def test_a_machine_without_that_sshd_has_it_elsewhere(site: Site) -> None:
+    with worker(site, JOBYARD_SSHD="/nowhere/sshd", JOBYARD_WITHOUT_IMAGE="1"):
+        assert launch(site, "true").returncode == 0
+
+
+PLACED = {"JOBYARD_PLACED_BY": "spec.mpiHome"}
+MPIRUN = ("/nowhere/bin/sh", "--prefix", "/nowhere", "-c", 'echo "$0"')
+
+
+@pytest.mark.parametrize(
+    ("program", "extra", "want"),
+    [
+        (MPIRUN, PLACED, "sh: not found: spec.mpiHome says /nowhere, and the image has /"),
+        (
+            ("/nowhere/bin/no-such", *MPIRUN[1:]),
+            PLACED,
+            "no-such: not found: spec.mpiHome says /nowhere, and the image has none on PATH",
+        ),
+        (
+            ("/nowhere/bin/no-such", *MPIRUN[1:]),
+            {**PLACED, "JOBYARD_WITHOUT_IMAGE": "1"},
+            "and no no-such on PATH: spec.mpiHome says /nowhere",
+        ),
+        (("no-such",), {}, "jobyard: exec: no-such: not found: install it"),
+    ],
+)
+def test_a_program_that_isnt_there_is_told_before_anybody_waits(
+    site: Site, program: tuple[str, ...], extra: dict[str, str], want: str
+) -> None:
+    done = launch(site, *program, **extra)
+    assert done.returncode == 127
+    assert want in done.stderr
+    assert "still no login" not in done.stderr
+
+
+def test_on_a_machine_the_program_is_taken_from_path(site: Site) -> None:
+    with worker(site):
+        done = launch(site, *MPIRUN, **PLACED, JOBYARD_WITHOUT_IMAGE="1")
+    assert (done.returncode, done.stdout) == (0, "sh\n"), done.stderr
+    told = "jobyard: spec.mpiHome says /nowhere, and this machine has no /nowhere/bin/sh: running /"
+    assert told in done.stderr
 
 
 def without_wrapper(site: Site) -> str:

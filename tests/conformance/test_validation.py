@@ -165,6 +165,7 @@ OTHERS: dict[str, Script] = {
                 "kind": "PyTorchTrainingJob",
                 "spec": {
                     **generic_job("a")["spec"],
+                    "torchrunConfig": {"enabled": True},
                     "elastic": {"enabled": True, "minReplicas": 3, "maxReplicas": 1},
                 },
             },

@@ -84,6 +84,9 @@ def test_the_api_server_is_asked_before_the_first_pod_is_made() -> None:
     assert second.pods == ()
     third = world.step()
     assert len(third.pods) == 3
+    said = ("Unknown", "PodsComing", "0 of 3 pods have been made.")
+    assert world.condition("Initialized") == said
+    world.step()
     assert world.condition("Initialized")[0] == "True"
 
 

@@ -195,7 +195,7 @@ def test_a_namespace_that_is_full_takes_no_pod_away() -> None:
     world.refused[("Pod", "job-worker-1")] = FULL
     world.settle()
     assert world.made == ["job-worker-0"]
-    assert world.condition("Initialized")[0] == "True"
+    assert world.condition("Initialized") == ("False", "QuotaExceeded", FULL.message)
     status, reason, message = world.condition("Running")
     assert (status, reason) == ("False", "QuotaExceeded")
     assert "exceeded quota: small" in message
@@ -203,6 +203,7 @@ def test_a_namespace_that_is_full_takes_no_pod_away() -> None:
     world.refused.clear()
     world.settle()
     assert world.made == ["job-worker-0", "job-worker-1"]
+    assert world.condition("Initialized")[0] == "True"
     assert not [pod for pod in world.pods.values() if pod.is_terminating]
 
 

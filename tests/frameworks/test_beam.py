@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from frameworks.yard import BOUNDED, Yard
+from frameworks.yard import BOUNDED, FAULTS, Yard
 
 FLINK = "beamjob/flink.yaml"
 SPARK = "beamjob/spark.yaml"
@@ -91,6 +91,7 @@ def master_of(address: str) -> str:
     return address.removeprefix("http://").partition(".")[0]
 
 
+@pytest.mark.sample(*FAULTS)
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

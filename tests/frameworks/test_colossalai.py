@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 from rig.person import ROOT
 
-from frameworks.yard import BOUNDED, Ran, Yard
+from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 
 EXAMPLES = ROOT / "examples" / "colossalaijob"
 DEBUG = "colossalaijob/debug.yaml"
+LAUNCH = (
+    *("colossalai", "run", "--nproc_per_node", "1", "--ssh-port", "2222"),
+    *("--hostfile", "/run/jobyard/files/hostfile"),
+    *("--master_addr", "colossalai-debug-worker-0.colossalai-debug"),
+)
 WEIGHTS = re.compile(r"rank (\d) of 2 on colossalai-train-worker-(\d): weights ([-\d., ]+), equal")
 
 
@@ -49,6 +55,29 @@ def test_both_shapes_of_the_kind(ordinary_yard: Yard) -> None:
     assert sorted(four) == [f"rank {n} of 4: the sum is 6" for n in range(4)], ran.text
 
 
+@pytest.mark.proves("colossalai", "ColossalAIJob", "immediate, old spellings")
+def test_old_spellings_and_a_launcher_without_an_image(yard: Yard) -> None:
+    """The example of the later shape in the words of before; keys in a place of their own."""
+    program, job = yaml.safe_load_all((EXAMPLES / "replica-specs.yaml").read_text())
+    (workers,) = (each for each in job["spec"]["replicaSpecs"] if each["type"] == "worker")
+    job["spec"] = {
+        "ssh": {"sshAuthMountPath": "/keys"},
+        "launcher": {"env": [{"name": "OMP_NUM_THREADS", "value": "1"}]},
+        "worker": {
+            "replicas": workers["replicas"],
+            "procPerNode": 2,
+            "command": ["/workspace/train.py"],
+            "template": workers["template"],
+        },
+    }
+    path = yard.person.write("old.yaml", yaml.safe_dump_all([program, job]))
+    ran = yard.run(str(path), *BOUNDED)
+    four = [line for line in ran.lines() if re.fullmatch(r"rank \d of 4: .*", line)]
+    assert sorted(four) == [f"rank {n} of 4: the sum is 6" for n in range(4)], ran.text
+    assert ran.code == 0, ran.text
+
+
+@pytest.mark.sample(*FAULTS)
 @pytest.mark.parametrize(
     ("fault", "sign"),
     [
@@ -58,8 +87,8 @@ def test_both_shapes_of_the_kind(ordinary_yard: Yard) -> None:
             id="a worker is not in the host file",
         ),
         pytest.param(
-            {"env": {"JOBYARD_SSHD": "/nowhere/sshd"}},
-            "there is no sshd at /nowhere/sshd",
+            {"replace": {'exec "$sshd" -D': "exec /nowhere/sshd -D"}},
+            "/nowhere/sshd: not found",
             id="workers can't be called",
         ),
     ],
@@ -92,10 +121,21 @@ def test_a_killed_rank_fails_the_job_and_no_secret_is_told(yard: Yard) -> None:
     assert "not-for-any-log" not in ran.text
 
 
+def with_the_manuals_resume_specs(yard: Yard) -> str:
+    """The example whose workers go on as in the manual, and without what would fail them."""
+    program, job = yaml.safe_load_all((EXAMPLES / "pause.yaml").read_text())
+    job["spec"]["runMode"]["pause"]["resumeSpecs"].append(
+        {"type": "worker", "skipInitContainer": True, "command": ["/usr/bin/sshd"]}
+    )
+    pod = job["spec"]["worker"]["template"]["spec"]
+    pod["initContainers"] = [{"name": "never", "image": "any", "command": ["false"]}]
+    return str(yard.person.write("pause.yaml", yaml.safe_dump_all([program, job])))
+
+
 @pytest.mark.proves("colossalai", "ColossalAIJob", "debug by hand, pause")
 def test_debug_and_pause(yard: Yard) -> None:
     with yard.engine():
-        yard.apply("colossalaijob/pause.yaml")
+        yard.apply(with_the_manuals_resume_specs(yard))
         yard.said("wait", "caj/colossalai-pause", "--for", "paused", seconds=90)
         yard.said("resume", "caj/colossalai-pause")
 
@@ -123,4 +163,8 @@ def test_debug_and_pause(yard: Yard) -> None:
             f"rank {n} of 2 trains" for n in range(2)
         ], by_hand
         assert by_hand.count(": success") == 2, by_hand
+        # Without any script of ours, where the home is the one that has the keys.
+        plain = yard.said(*listed[:4], "env", "HOME=/root", *LAUNCH, "train.py", seconds=240)
+        assert plain.count(": success") == 2, plain
+        assert len(re.findall(r"rank \d of 2 trains", plain)) == 2, plain
         assert yard.job("caj/colossalai-debug")["status"]["phase"] == "Running"

@@ -7,7 +7,7 @@ import re
 import pytest
 from rig.person import ROOT
 
-from frameworks.yard import BOUNDED, Ran, Yard
+from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 
 EXAMPLES = ROOT / "examples" / "deepspeedjob"
 DEBUG = "deepspeedjob/debug.yaml"
@@ -65,6 +65,7 @@ def test_each_way_to_name_a_program(ordinary_yard: Yard) -> None:
     assert hosts == [f"deepspeed-custom-worker-{n}.deepspeed-custom slots=1" for n in range(2)]
 
 
+@pytest.mark.sample(*FAULTS)
 @pytest.mark.parametrize(
     ("fault", "sign"),
     [
@@ -148,13 +149,13 @@ def can_log_in(yard: Yard, worker: int) -> bool:
     """From worker 0 of the job that is debugged."""
     host = f"deepspeed-debug-worker-{worker}.deepspeed-debug"
     login = ("ssh", "-F", "/root/.ssh/config", host, "true")
-    done = yard.person.run("exec", "dj/deepspeed-debug", "worker-0", "--", *login)
+    done = yard.person.ask("exec", "dj/deepspeed-debug", "worker-0", "--", *login)
     return done.returncode == 0
 
 
 def steps(yard: Yard) -> list[tuple[int, int]]:
     """The elastic job's steps of which worker 0's present pod tells, and with how many ranks."""
-    log = yard.person.run("logs", "dj/deepspeed-elastic").stdout
+    log = yard.person.ask("logs", "dj/deepspeed-elastic").stdout
     return [
         (int(step), int(ranks))
         for step, ranks in re.findall(rf"step (\d+) of {STEPS} with (\d) ranks", log)

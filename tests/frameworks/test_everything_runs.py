@@ -12,7 +12,7 @@ from frameworks.yard import Yard
 
 
 def test_the_doctor_says_that_every_kind_can_run_here(yard: Yard) -> None:
-    checks = json.loads(yard.said("doctor", "-o", "json"))
+    checks = json.loads(yard.typed("doctor", "-o", "json"))
     missing = {
         each["name"]: each["remedy"]
         for each in checks

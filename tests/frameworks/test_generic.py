@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from frameworks.yard import BOUNDED, Ran, Yard
+from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 
 RING = "genericjob/ring.yaml"
 MASTER_WORKER = "genericjob/master-worker.yaml"
@@ -45,6 +45,7 @@ def test_a_master_gets_its_work_done_without_one_of_its_workers(yard: Yard) -> N
     assert_work_is_done(yard.proved(MASTER_WORKER))
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_wrong_host_breaks_the_ring(yard: Yard) -> None:
     """`$(service.worker[1].host)` names worker 3, and the other way round."""
     swapped = {
@@ -57,6 +58,7 @@ def test_a_wrong_host_breaks_the_ring(yard: Yard) -> None:
         assert_ring_holds(ran)
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_wrong_rank_leaves_the_work_undone(yard: Yard) -> None:
     """`$(rank)` is 0 for everybody."""
     with pytest.raises(AssertionError, match="worker 0 of 3, who is there already"):

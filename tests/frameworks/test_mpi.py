@@ -13,7 +13,7 @@ import pytest
 import yaml
 from rig.person import ROOT
 
-from frameworks.yard import BOUNDED, Ran, Yard
+from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 
 EXAMPLES = ROOT / "examples" / "mpijob"
 RANK = r"rank (\d+) of 15 on {}-worker-(\d): .* (\d+) walkers sent on, (\d+) arrived"
@@ -68,6 +68,7 @@ def test_a_random_walk_of_an_ordinary_user_with_the_arguments_of_t9ks_manual(
     assert "even if a process failed" in ran.text
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_random_walk_with_a_wrong_host_file_is_noticed(yard: Yard) -> None:
     ran = yard.run("mpijob/random-walk.yaml", *BOUNDED, broken={"replace": {"slots=3": "slots=1"}})
     with pytest.raises(AssertionError):
@@ -94,6 +95,7 @@ def test_what_the_container_has_reaches_every_rank(yard: Yard) -> None:
     the_environment_arrived(yard.run("mpijob/environment.yaml"))
 
 
+@pytest.mark.sample(*FAULTS)
 def test_an_environment_that_does_not_arrive_is_noticed(yard: Yard) -> None:
     ran = yard.run("mpijob/environment.yaml", *BOUNDED, broken={"env": {"NCCL_DEBUG": None}})
     with pytest.raises(AssertionError):
@@ -132,7 +134,7 @@ def test_debug_and_pause(yard: Yard) -> None:
     """mpirun started by hand in a job that is debugged; a paused job that goes on."""
 
     def launched(*words: str) -> subprocess.CompletedProcess[str]:
-        return yard.person.run("exec", "mpi-debug", "launcher", "--", *words)
+        return yard.person.ask("exec", "mpi-debug", "launcher", "--", *words)
 
     def can_log_in(worker: int) -> bool:
         return launched("ssh", f"mpi-debug-worker-{worker}.mpi-debug", "true").returncode == 0
@@ -160,7 +162,7 @@ def test_a_running_job_is_paused_and_goes_on_after_the_saved_step(yard: Yard) ->
     job = "mpijob/mpi-checkpoint"
 
     def steps() -> list[int]:
-        said = yard.person.run("logs", job, "--replica", "launcher").stdout
+        said = yard.person.ask("logs", job, "--replica", "launcher").stdout
         return [int(step) for step in re.findall(r"step (\d+) of 80", said)]
 
     with yard.engine():

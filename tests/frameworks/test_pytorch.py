@@ -18,7 +18,7 @@ import pytest
 from rig.engine import JOBS, RunningEngine
 from rig.person import ROOT
 
-from frameworks.yard import BOUNDED, DEADLINE_SECONDS, Ran, Yard
+from frameworks.yard import BOUNDED, DEADLINE_SECONDS, FAULTS, Ran, Yard
 
 DDP = "pytorchtrainingjob/ddp.yaml"
 TORCHRUN = "pytorchtrainingjob/torchrun.yaml"
@@ -205,7 +205,7 @@ def test_tensorboard_serves_the_scalars_of_the_run(yard: Yard) -> None:
         """Time, step and value of each point, by the service's name; nothing yet: none."""
         url = f"http://{board}:6006/data/plugin/scalars/scalars?run=.&tag={tag}"
         script = f"import urllib.request as u; print(u.urlopen('{url}').read().decode())"
-        said = yard.person.run("exec", job, board, "--", "python3", "-c", script)
+        said = yard.person.ask("exec", job, board, "--", "python3", "-c", script)
         points: list[list[float]] = json.loads(said.stdout) if said.returncode == 0 else []
         return points
 
@@ -268,6 +268,7 @@ def test_torchrun_is_started_by_hand(yard: Yard) -> None:
 # With something wrong in what the replicas are told, none of the above may hold.
 
 
+@pytest.mark.sample(*FAULTS)
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -284,6 +285,7 @@ def test_a_wrong_environment_is_noticed(yard: Yard, fault: dict[str, Any], words
         assert_ddp_trained(ran)
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_wrong_meeting_point_of_torchrun_is_noticed(yard: Yard) -> None:
     """Each replica waits for the other at a place of its own."""
     right = "pytorch-torchrun-node-0.pytorch-torchrun:23456"

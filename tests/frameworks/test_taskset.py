@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from frameworks.yard import BOUNDED, Ran, Yard
+from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 
 PARAMETER_SERVER = "taskset/parameter-server.yaml"
 
@@ -34,6 +34,7 @@ def test_two_of_three_workers_and_a_parameter_server_that_never_ends(yard: Yard)
     assert phases == {"ps-0": "Stopped", "worker-0": "Succeeded", "worker-1": "Succeeded"}
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_wrong_index_is_found_out(yard: Yard) -> None:
     """Everybody is told to be worker 0; the server knows each of them once."""
     wrong = {"env": {"TASKROLE_REPLICA_INDEX": "0"}}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rig.person import ROOT
 
-from frameworks.yard import BOUNDED, DEADLINE_SECONDS, Ran, Yard
+from frameworks.yard import BOUNDED, DEADLINE_SECONDS, FAULTS, Ran, Yard
 
 MIRRORED = "tensorflowtrainingjob/mirrored.yaml"
 SINGLE = "tensorflowtrainingjob/single.yaml"
@@ -71,6 +71,7 @@ def test_workers_are_started_by_hand(yard: Yard) -> None:
         assert (standing["phase"], standing["ready"]) == ("Running", "2/2")
 
 
+@pytest.mark.sample(*FAULTS)
 def test_workers_that_take_themselves_for_the_same_are_found_out(yard: Yard) -> None:
     ran = yard.run(MIRRORED, *BOUNDED, broken={"replace": {'"index": 1': '"index": 0'}})
     with pytest.raises(AssertionError):
@@ -143,6 +144,7 @@ def test_variables_make_a_tf_config(yard: Yard) -> None:
     assert_settled(yard.run(TF_CONFIG))
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_rank_outside_of_the_cluster_is_found_out(yard: Yard) -> None:
     ran = yard.run(TF_CONFIG, *BOUNDED, broken={"replace": {'"index":3': '"index":4'}})
     with pytest.raises(AssertionError):

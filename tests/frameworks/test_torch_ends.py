@@ -18,7 +18,7 @@ import pytest
 import yaml
 from rig.person import ROOT
 
-from frameworks.yard import DEADLINE_SECONDS
+from frameworks.yard import DEADLINE_SECONDS, FAULTS
 
 TELLS_AT_ITS_END = """
 import atexit, pathlib
@@ -82,6 +82,7 @@ def held_port() -> Iterator[int]:
         yield holding.getsockname()[1]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("example", "arguments"),
     [
@@ -99,6 +100,7 @@ def test_no_thread_of_the_group_outlives_the_work(
     assert all("left: 0\n" in each for each in told), told
 
 
+@pytest.mark.sample(*FAULTS)
 def test_a_group_that_something_still_refers_to_is_noticed(tmp_path: Path) -> None:
     program = program_of("pytorchtrainingjob/ddp.yaml")
     kept = program.replace("del parallel\n", "\n")

@@ -107,7 +107,7 @@ def saves(log: str) -> list[int]:
 
 
 def last_saved(yard: Yard) -> int:
-    return max(saves(yard.person.run("logs", JOB).stdout), default=0)
+    return max(saves(yard.person.ask("logs", JOB).stdout), default=0)
 
 
 @pytest.mark.proves("torch", "PyTorchTrainingJob", "a killed rank and its restart")

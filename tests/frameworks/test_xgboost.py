@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rig.person import ROOT
 
-from frameworks.yard import BOUNDED, Ran, Yard
+from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 
 COLLECTIVE = "xgboosttrainingjob/collective.yaml"
 RESTART = "xgboosttrainingjob/restart.yaml"
@@ -44,6 +44,7 @@ def test_three_ranks_train_the_model_of_one(yard: Yard) -> None:
     assert_trained(yard.run(COLLECTIVE))
 
 
+@pytest.mark.sample(*FAULTS)
 @pytest.mark.parametrize(
     ("env", "sign"),
     [

@@ -17,6 +17,7 @@ from typing import Any
 
 import get_frameworks
 from rig.person import ROOT, Person
+from waiting import look_again
 
 BROKEN = Path(__file__).with_name("broken_jobyard.py")
 # What frameworks say of themselves, or not, as timing and processors have it: no replica's words.
@@ -25,8 +26,11 @@ _CHATTER = re.compile(
     r"|[IWE]\d{4} \d\d:\d\d:\d+"
     r"|\[[\w.-]+:\d+\] plm:rsh: Warning: setpgid"
 )
+# What is wrong on purpose shows that the tests can fail: some in each run, of all frameworks.
+FAULTS = (3, "what is wrong on purpose is noticed")
 # For one job. Virtual machines for CI can be slow; a test that hangs must still end.
 DEADLINE_SECONDS = 600
+LOOK_SECONDS = 0.5
 # Of jobs that end by themselves, unless something is wrong that the test is not about.
 BOUNDED = ("--timeout", "400s")
 
@@ -96,9 +100,15 @@ class Yard:
         return ran
 
     def said(self, *words: str, code: int = 0, seconds: float = 60) -> str:
-        """What `jobyard WORDS` printed."""
-        done = self.person.run(*words, seconds=seconds, **self.images)
+        """What `jobyard WORDS` printed that speaks to an engine."""
+        done = self.person.ask(*words, seconds=seconds, **self.images)
         assert done.returncode == code, f"jobyard {' '.join(words)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def typed(self, *words: str, seconds: float = 60) -> str:
+        """The same, as a process of its own."""
+        done = self.person.run(*words, seconds=seconds, **self.images)
+        assert done.returncode == 0, f"jobyard {' '.join(words)}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def apply(self, example: str) -> None:
@@ -111,7 +121,7 @@ class Yard:
         commands = [shlex.split(re.sub(r"\\\n#", "", each)) for each in told]
         chosen = [words[1:] for words in commands if program in " ".join(words)]
         assert chosen, f"{example} tells nothing to try with {program}"
-        return "".join(self.said(*words, seconds=DEADLINE_SECONDS) for words in chosen)
+        return "".join(self.typed(*words, seconds=DEADLINE_SECONDS) for words in chosen)
 
     def job(self, kind_and_name: str) -> dict[str, Any]:
         """A job as the engine has it."""
@@ -121,15 +131,16 @@ class Yard:
     @contextmanager
     def engine(self) -> Iterator[None]:
         """An engine that is up meanwhile, for modes that change while a job runs."""
-        self.said("up", "--detach", "--relaxed")
+        self.typed("up", "--detach", "--relaxed")
         try:
             yield
         finally:
-            self.said("down")
+            self.typed("down")
 
     def until(self, what: str, holds: Callable[[], Any], seconds: float = 240) -> Any:
-        """Asks until it holds; each question is a command that takes its time, so none is busy."""
+        """Asks until it holds, and not too often: a framework that starts needs the machine."""
         deadline = monotonic() + seconds
         while not (answer := holds()):
             assert monotonic() < deadline, f"not in {seconds} s: {what}\n{self.said('get')}"
+            look_again(LOOK_SECONDS)
         return answer

@@ -9,10 +9,12 @@ from typing import Any
 
 import yaml
 from rig.kubectl import Kubectl
+from waiting import look_again
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # For whatever a test waits for. A machine can be slow; a test that hangs must still end.
 DEADLINE_SECONDS = 300
+LOOK_SECONDS = 0.3
 ENDED = ("Succeeded", "Failed")
 
 
@@ -48,12 +50,13 @@ class Place:
         return found
 
     def until(self, what: str, holds: Callable[[], Any], name: str) -> Any:
-        """Asks until it holds; each question is a command that takes its time, so none is busy."""
+        """Asks until it holds, and not too often: what is waited for needs the machine."""
         deadline = monotonic() + DEADLINE_SECONDS
         while not (answer := holds()):
             assert monotonic() < deadline, (
                 f"not in {DEADLINE_SECONDS} s: {what}\n{self.about(name)}"
             )
+            look_again(LOOK_SECONDS)
         return answer
 
     def set_paused(self, name: str, paused: bool) -> None:

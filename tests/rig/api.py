@@ -79,6 +79,7 @@ class ApiCaller:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "*/*",
     ) -> Answer:
         """Send one request. An error status is an Answer too, never an exception."""
         async with self._open_session.request(
@@ -86,7 +87,7 @@ class ApiCaller:
             path,
             params=query,
             data=None if body is None else json.dumps(body).encode(),
-            headers={} if body is None else {"Content-Type": content_type},
+            headers={"Accept": accept} | ({} if body is None else {"Content-Type": content_type}),
         ) as response:
             text = await response.text()
             decoded = json.loads(text) if "json" in response.content_type else None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 READY_SECONDS = 60
 STOP_SECONDS = 30
+JOBYARD = Path(sys.executable).parent / "jobyard"
 
 
 @dataclass
@@ -28,15 +29,20 @@ class ControllerProcess:
 
 @asynccontextmanager
 async def running_controller(
-    kubeconfig: Path, namespace: str, *options: str, wrapper: Sequence[str] = ()
+    kubeconfig: Path,
+    namespace: str,
+    *options: str,
+    wrapper: Sequence[str] = (),
+    program: Path = JOBYARD,
 ) -> AsyncIterator[ControllerProcess]:
     """A controller that looks after `namespace`, ready; stopped by SIGTERM at the end.
 
-    An empty namespace means all of them. `wrapper` is what starts it.
+    An empty namespace means all of them. `wrapper` is what starts it, `program` which Jobyard
+    it is.
     """
     process = await asyncio.create_subprocess_exec(
         *wrapper,
-        str(Path(sys.executable).parent / "jobyard"),
+        str(program),
         "controller",
         f"--kubeconfig={kubeconfig}",
         f"--namespace={namespace}",

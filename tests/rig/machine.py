@@ -122,6 +122,10 @@ class Resident(Person):
     def jobyard(self, *words: str) -> list[str]:
         return self.command(f"{PYTHON}/bin/python3", "-m", "jobyard", *words)
 
+    def ask(self, *words: str, seconds: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+        """A real command: what is preloaded is on the machine of the tests."""
+        return self.run(*words, seconds=seconds, **env)
+
 
 @contextmanager
 def machine(script: str = "", depth: int = 1) -> Iterator[Machine]:

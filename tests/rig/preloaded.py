@@ -1,10 +1,10 @@
 """`jobyard` commands from a process that has imported the command line already.
 
 Most of what a short command takes is imports, and tests run hundreds of them. A process of its own,
-started once for each pytest worker, has done them; each command is a fork of it, with streams,
-folder and environment of its own, and runs the same `main`. For commands that speak to an engine:
-whoever tests how a command starts, what it leaves behind, or what it does when it is interrupted,
-starts a real one (`rig.person`).
+started once for each pytest worker (and for an ordinary user who asks), has done them; each command
+is a fork of it, with streams, folder and environment of its own, and runs the same `main`. For
+commands that speak to an engine (`Person.ask`): whoever tests how a command starts, what it leaves
+behind, or what it does when it is interrupted, starts a real one (`Person.run`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,18 +32,21 @@ MESSAGE_BYTES_MAX = 1 << 18
 class Preloaded:
     """The process, as tests see it."""
 
-    def __init__(self) -> None:
+    def __init__(self, wrapper: Sequence[str] = ()) -> None:
+        """`wrapper` is what comes before the command line of who becomes somebody else."""
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
+            words = ["-m", "rig.preloaded", str(theirs.fileno()), str(os.getpid())]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "rig.preloaded", str(theirs.fileno()), str(os.getpid())],
+                [*wrapper, sys.executable, *words],
                 cwd=Path(__file__).parents[1],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
             )
-        atexit.register(self._close)
+        atexit.register(self.close)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        atexit.unregister(self.close)
         self._line.close()
         self._process.wait()
 

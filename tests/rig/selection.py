@@ -2,10 +2,11 @@
 
 A table whose rows exercise the same lines carries `@pytest.mark.sample(4)`: one row in four runs,
 others in a run with another seed, and all of them with `JOBYARD_ALL_ROWS=1` (`make test-all`) or
-when a test is asked for by name. `JOBYARD_ORDER=random` shuffles files and the tests in them, by
-the seed of the run; without it, every worker begins with its share of the tests marked `long`, so
-that none is left alone with one at the end. Every worker of xdist collects by itself, so all of it
-follows from the seed.
+when a test is asked for by name. Tests of several functions and files are one table if the mark
+has its name: `@pytest.mark.sample(4, "faults")`. `JOBYARD_ORDER=random` shuffles files and the
+tests in them, by the seed of the run; without it, every worker begins with its share of the tests
+marked `long`, so that none is left alone with one at the end. Every worker of xdist collects by
+itself, so all of it follows from the seed.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def sampled(items: list[pytest.Item], seed: str) -> set[pytest.Item]:
     tables: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if mark := item.get_closest_marker("sample"):
-            tables[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+            own = item.nodeid.partition("[")[0]
+            one_in, name = mark.args if len(mark.args) == 2 else (mark.args[0], own)
+            tables[name, one_in].append(item)
     for (name, one_in), rows in tables.items():
         dice = random.Random(f"{seed}/{name}")
         kept -= set(dice.sample(rows, len(rows) - -(-len(rows) // one_in)))

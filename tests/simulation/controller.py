@@ -84,7 +84,7 @@ class Stream:
         value = self.value_of(event)
         if event.type == "DELETED":
             self.shelf.removed(value)
-        else:
+        elif not self.shelf.confirmed(value.namespace, value.name, value.version):
             self.shelf.changed(value)
 
     def value_of(self, event: Event) -> Any:

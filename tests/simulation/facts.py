@@ -68,13 +68,20 @@ class Job:
 
     @property
     def is_paused(self) -> bool:
-        mode = self.obj["spec"].get("runMode", {})
-        return bool(mode.get("pause", {}).get("enabled"))
+        return self._is_on("pause")
 
     @property
     def is_debugging(self) -> bool:
-        mode = self.obj["spec"].get("runMode", {})
-        return bool(mode.get("debug", {}).get("enabled"))
+        return self._is_on("debug")
+
+    def _is_on(self, mode: str) -> bool:
+        """In the spelling that counts: `enable` does where there is no `enabled`."""
+        switch = self.obj["spec"].get("runMode", {}).get(mode, {})
+        return bool(switch.get("enabled", switch.get("enable", False)))
+
+    @property
+    def replicas(self) -> list[tuple[str, int]]:
+        return [(role.type, n) for role in self.description.roles for n in range(role.replicas)]
 
     def relower(self) -> None:
         job = msgspec.convert(self.obj, self.kind.type)

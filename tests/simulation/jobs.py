@@ -83,9 +83,11 @@ def _template(dice: random.Random, container: str = "main") -> JSON:
 def _mode(dice: random.Random) -> JSON:
     chance = dice.random()
     if chance < 0.1:
-        return {"runMode": {"pause": {"enabled": True}}}
+        return {"runMode": {"pause": {"enabled" if chance < 0.07 else "enable": True}}}
     if chance < 0.15:
-        return {"runMode": {"debug": {"enabled": True}}}
+        return {"runMode": {"debug": {"enabled" if chance < 0.13 else "enable": True}}}
+    if chance < 0.2:
+        return {"runMode": {"pause": {"enable": False}, "debug": {"enable": False}}}
     if chance < 0.5:
         return {"runMode": {"pause": {"enabled": False}, "debug": {"enabled": False}}}
     return {}

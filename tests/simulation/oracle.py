@@ -42,19 +42,46 @@ def check_end(job: Job, new: JSON, now: float) -> None:
         raise ViolationError("wrong end", f"{job} failed: {job.lives}")
 
 
+def check_hope(job: Job, new: JSON) -> None:
+    """A GenericJob goes on only as long as some rule for success can still be met."""
+    completed = next((c for c in new["conditions"] if c["type"] == "Completed"), None)
+    if job.kind.name != "GenericJob" or completed is None or completed["reason"] == "Debug":
+        return
+    roles = {role.type: role for role in job.description.roles}
+    rows = {
+        (task["type"], rank): row
+        for task in new.get("tasks", ())
+        for rank, row in enumerate(task.get("status", ()))
+    }
+
+    def is_lost(type_: str, rank: int) -> bool:
+        life, row = job.latest(type_, rank), rows.get((type_, rank), {})
+        # Only what this very status says of its last pod.
+        is_told = life is not None and row.get("uid") == life.uid and row["phase"] == "Failed"
+        return is_told and _failed_for_good(job, roles[type_], rank, new)
+
+    rules = job.description.ending.success
+    lost = [[x for x in _members(rule) if is_lost(*x)] for rule in rules]
+    if all(lost):
+        raise ViolationError("no hope", f"{job} is {new['phase']}, and {lost} failed for good")
+
+
+def _members(rule: object) -> list[tuple[str, int]]:
+    assert isinstance(rule, dict)
+    return [(str(type_), rank) for type_, ranks in rule.items() for rank in ranks]
+
+
 def _replicas(job: Job) -> list[tuple[Role, int]]:
     return [(role, rank) for role in job.description.roles for rank in range(role.replicas)]
 
 
 def _all_succeeded(job: Job, rule: object) -> bool:
-    assert isinstance(rule, dict)
-    for type_, ranks in rule.items():
-        for rank in ranks:
-            life = job.latest(str(type_), rank)
-            if life is None or life.exit_code != 0 or life.is_debug:
-                return False
-            if life.cause is Cause.TAKEN or (life.cause is Cause.ASKED and not life.is_ambiguous):
-                return False
+    for type_, rank in _members(rule):
+        life = job.latest(type_, rank)
+        if life is None or life.exit_code != 0 or life.is_debug:
+            return False
+        if life.cause is Cause.TAKEN or (life.cause is Cause.ASKED and not life.is_ambiguous):
+            return False
     return True
 
 

@@ -134,6 +134,12 @@ class Server:
 
     def _patch(self, place: Place, patch: JSON, by: Any) -> Answer:
         old = self._found(place)
+        whole: JSON | None = None
+        if isinstance(patch, list):
+            # Steps that write a whole status, on a version.
+            values = {step["path"]: step["value"] for step in patch}
+            version, whole = values["/metadata/resourceVersion"], values["/status"]
+            patch = {"metadata": {"uid": values["/metadata/uid"], "resourceVersion": version}}
         wanted = patch.get("metadata", {})
         meta = old["metadata"]
         if wanted.get("uid", meta["uid"]) != meta["uid"]:
@@ -142,9 +148,9 @@ class Server:
         if wanted.get("resourceVersion", version) != version:
             raise RefusedError(409, "Conflict", "the object has been modified")
         assert place.subresource == "status", place
-        status = merged(old.get("status", {}), patch["status"])
+        status = merged(old.get("status", {}), patch["status"]) if whole is None else whole
         if status == old.get("status", {}):
-            verb = "nothing" if patch["status"] else "question"
+            verb = "nothing" if whole is None and patch["status"] else "question"
             self.audit(Write(by, verb, place.plural, old, old))
             return Answer(200, _encode(old))
         return Answer(200, self.update(place.plural, old, {**old, "status": status}, by))

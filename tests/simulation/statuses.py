@@ -14,7 +14,7 @@ from jobyard.plan.description import Role
 from jobyard.plan.moments import seconds_of
 from simulation.facts import Job
 from simulation.kubelet import Cause, Life
-from simulation.oracle import check_end, wants_restart
+from simulation.oracle import check_end, check_hope, wants_restart
 from simulation.server import JSON
 from simulation.violation import ViolationError
 
@@ -36,9 +36,28 @@ def check(job: Job, old: JSON, new: JSON, lives: Mapping[str, Life], now: float)
     _check_phases(job, old, new)
     _check_moments(job, new, now)
     _check_counts(job, old, new, lives)
+    _check_initialized(job, old, new)
     _record(job, new)
     if new["phase"] in _OVER:
         check_end(job, new, now)
+    else:
+        check_hope(job, new)
+
+
+def _check_initialized(job: Job, old: JSON, new: JSON) -> None:
+    """True from when each replica has had a pod; where one hasn't, it says what is with that."""
+    if job.kind.name == "BeamJob":
+        return
+    was, now = ({c["type"]: c for c in s.get("conditions", ())} for s in (old, new))
+    before, after = was.get("Initialized", {}), now["Initialized"]
+    rows = [row for _, _, row in _rows(new)]
+    bare = [row["name"] for row in rows if not row.get("uid") and not row.get("podsBefore")]
+    made = {life.replica for life in job.lives}
+    never = [each for each in job.replicas if each not in made]
+    if after["status"] == "True" and before.get("status") != "True" and never:
+        raise ViolationError("initialized too early", f"{job}: {never} had no pod, {old}")
+    if after["reason"] in ("PodsComing", "QuotaExceeded") and not bare:
+        raise ViolationError("initialized too late", f"{job}: {after}, {rows}")
 
 
 def _check_conditions(job: Job, old: JSON, new: JSON) -> None:

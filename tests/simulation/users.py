@@ -99,6 +99,7 @@ class Users:
         if job.is_paused and dice.random() < 0.4 and (what := self._changed_template(spec)):
             # What a pause is for: something is mended, and the job goes on, at once or later.
             if dice.random() < 0.5:
+                # Also beside the older spelling, where it counts.
                 spec["runMode"]["pause"]["enabled"] = False
             return what
         chance = dice.random()
@@ -106,8 +107,10 @@ class Users:
             mode = spec.setdefault("runMode", {})
             which = "pause" if dice.random() < 0.7 else "debug"
             switch = mode.setdefault(which, {})
-            switch["enabled"] = not switch.get("enabled", False)
-            return f"{which} {switch['enabled']}"
+            # Whoever turns a switch writes the field that is there.
+            field = "enable" if switch.keys() & {"enable", "enabled"} == {"enable"} else "enabled"
+            switch[field] = not switch.get(field, False)
+            return f"{which} {switch[field]}"
         if chance < 0.75 and spec.get("elastic", {}).get("enabled"):
             return self._scaled(spec["elastic"])
         if chance < 0.85 and (what := self._changed_template(spec)):

@@ -12,15 +12,12 @@ from wrong_manifests.wrong import (
     Wrong,
     at_least,
     at_most,
-    characters_at_least,
     manifest,
     matching,
     no_container,
-    not_of_this_job,
     of_type,
     one_of,
     pod_name,
-    required,
 )
 
 WORKER_SHAPE = manifest("""
@@ -66,7 +63,8 @@ spec:
   runMode: {pause: {enabled: true}}
 """)
 
-_MIXED = "use either worker and launcher, or torchConfig and replicaSpecs"
+_TWICE = "the workers are given twice: use either worker or replicaSpecs"
+_NOTHING = "there is nothing to launch: give worker.command or torchConfig.script, or debug the job"
 _NEITHER = "ColossalAIJob needs either worker, or torchConfig with replicaSpecs"
 _KEYS = "no volume may be mounted at ssh.authMountPath (/root/.ssh if absent)"
 
@@ -82,25 +80,24 @@ TABLES = (
                 no_container("worker", "main"),
             ),
             Wrong(
-                "both shapes mixed",
-                put("spec.torchConfig", {"script": ["train.py"]}),
+                "workers in both shapes",
+                put("spec.replicaSpecs", REPLICA_SHAPE["spec"]["replicaSpecs"]),
                 "spec",
-                _MIXED,
+                _TWICE,
             ),
-            Wrong("neither shape", put("spec", {}), "spec", _NEITHER),
+            Wrong(
+                "nothing to launch",
+                (drop("spec.worker.command"), drop("spec.runMode.pause")),
+                "spec",
+                _NOTHING,
+            ),
+            Wrong(
+                "neither shape",
+                put("spec", {"torchConfig": {"script": ["train.py"]}}),
+                "spec",
+                _NEITHER,
+            ),
             Wrong("a launcher without workers", drop("spec.worker"), "spec", _NEITHER),
-            Wrong(
-                "a launcher without an image",
-                drop("spec.launcher.image"),
-                "spec.launcher.image",
-                required("The launcher's image."),
-            ),
-            Wrong(
-                "a launcher with an empty image",
-                put("spec.launcher.image", ""),
-                "spec.launcher.image",
-                characters_at_least(1),
-            ),
             Wrong(
                 "a number where a string is wanted",
                 put("spec.launcher.env[0].value", 18),
@@ -145,18 +142,6 @@ TABLES = (
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
                 "ColossalAIJob has no elastic mode; remove spec.elastic",
-            ),
-            Wrong(
-                "a debug override of a type that is not there",
-                put("spec.runMode.debug.replicaSpecs[0].type", "master"),
-                "spec.runMode.debug.replicaSpecs",
-                not_of_this_job("master", "launcher", "worker"),
-            ),
-            Wrong(
-                "a resume override of a type that is not there",
-                put("spec.runMode.pause.resumeSpecs[0].type", "master"),
-                "spec.runMode.pause.resumeSpecs",
-                not_of_this_job("master", "launcher", "worker"),
             ),
             Wrong(
                 "a priority of 101",
@@ -210,11 +195,12 @@ TABLES = (
         "replicaSpecs",
         REPLICA_SHAPE,
         (
+            Wrong("nothing to launch", drop("spec.torchConfig.script"), "spec", _NOTHING),
             Wrong(
-                "both shapes mixed",
-                put("spec.launcher", {"image": "colossalai"}),
-                "spec",
-                _MIXED,
+                "workers without containers",
+                put("spec.replicaSpecs[1].template.spec", {"containers": []}),
+                "spec.replicaSpecs",
+                "must have a container named worker",
             ),
             Wrong("neither shape", drop("spec.replicaSpecs"), "spec", _NEITHER),
             Wrong(

@@ -7,15 +7,14 @@ from wrong_manifests.wrong import (
     NAME,
     NEVER,
     Table,
+    Words,
     Wrong,
     at_least,
     at_most,
     manifest,
-    not_of_this_job,
     of_type,
     one_of,
     pod_name,
-    required,
 )
 
 PLAIN = manifest("""
@@ -57,13 +56,28 @@ spec:
   elastic: {enabled: true, minReplicas: 1, maxReplicas: 4, expectedReplicas: 2}
 """)
 
+DEBUGGED = manifest("""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: DeepSpeedJob
+metadata: {name: bert}
+spec:
+  worker:
+    template: {spec: {containers: [{name: worker, image: deepspeed}]}}
+  runMode: {debug: {enabled: true}}
+""")
+
 _MOUNT = "spec.worker.template.spec.containers[0].volumeMounts[0].mountPath"
 _RESERVED = (
     "/root/.ssh, /t9k/hostfile, /root/.deepspeed_env and what is below them are the job's own:"
     " mount the volume elsewhere"
 )
-_ONE_PROGRAM = "exactly one of python, module and exec must be given"
-_ONE_WAY = "exactly one of run and customCommand must be given"
+_ONE_PROGRAM = "only one of python, module and exec may be given"
+_NOTHING = (
+    "there is nothing to launch: give config.run.python, module or exec, or config.customCommand,"
+    " or debug the job (runMode.debug.enabled: true) and start something by hand"
+)
+# A resume command would be a program.
+_NO_RESUME = drop("spec.runMode.pause")
 _CLASH = "can't be given here: use localRank, autotune, run.module and run.exec"
 
 TABLES = (
@@ -71,31 +85,31 @@ TABLES = (
         "plain",
         PLAIN,
         (
-            Wrong("nothing to run", put("spec.config.run", {}), "spec.config.run", _ONE_PROGRAM),
+            Wrong(
+                "nothing to run",
+                (put("spec.config.run", {}), _NO_RESUME),
+                "spec",
+                _NOTHING,
+            ),
+            Wrong(
+                "only empty ways to run",
+                (put("spec.config.run", {"python": [], "exec": []}), _NO_RESUME),
+                "spec",
+                _NOTHING,
+            ),
+            Wrong(
+                "a whole command that is empty",
+                (put("spec.config", {"customCommand": ""}), _NO_RESUME),
+                "spec",
+                _NOTHING,
+            ),
             Wrong(
                 "a script and a module",
                 put("spec.config.run.module", ["train"]),
                 "spec.config.run",
                 _ONE_PROGRAM,
             ),
-            Wrong(
-                "a program and a whole command",
-                put("spec.config.customCommand", "deepspeed train.py"),
-                "spec.config",
-                _ONE_WAY,
-            ),
-            Wrong(
-                "neither a program nor a whole command",
-                drop("spec.config.run"),
-                "spec.config",
-                _ONE_WAY,
-            ),
-            Wrong(
-                "no config",
-                drop("spec.config"),
-                "spec.config",
-                required("How deepspeed is called."),
-            ),
+            Wrong("no config", (drop("spec.config"), _NO_RESUME), "spec", _NOTHING),
             Wrong(
                 "an argument that clashes with a field",
                 put("spec.config.otherArgs", ["--no_local_rank"]),
@@ -109,22 +123,16 @@ TABLES = (
                 _CLASH,
             ),
             Wrong(
-                "both spellings of slotsPerWorker",
-                put("spec.config.slotPerWorker", 2),
-                "spec.config.slotPerWorker",
-                "slotPerWorker is another spelling of slotsPerWorker: give one of them",
-            ),
-            Wrong(
-                "no slots",
-                put("spec.config.slotsPerWorker", 0),
+                "fewer than no slots",
+                put("spec.config.slotsPerWorker", -1),
                 "spec.config.slotsPerWorker",
-                at_least(1),
+                at_least(0),
             ),
             Wrong(
                 "a way of tuning that there is not",
                 put("spec.config.autotune", "fast"),
                 "spec.config.autotune",
-                one_of("none", "run", "tune"),
+                Words('supported values: "", "none", "run", "tune"', "must be none, run or tune"),
             ),
             Wrong(
                 "a number where a string is wanted",
@@ -158,24 +166,6 @@ TABLES = (
                 put("spec.worker.replicas", 5001),
                 "spec.worker.replicas",
                 at_most(5000),
-            ),
-            Wrong(
-                "a debug override of a type that is not there",
-                put("spec.runMode.debug.replicaSpecs[0].type", "launcher"),
-                "spec.runMode.debug.replicaSpecs",
-                not_of_this_job("launcher", "worker"),
-            ),
-            Wrong(
-                "a resume override of a type that is not there",
-                put("spec.runMode.pause.resumeSpecs[0].type", "launcher"),
-                "spec.runMode.pause.resumeSpecs",
-                not_of_this_job("launcher", "worker"),
-            ),
-            Wrong(
-                "expectedReplicas without enabled",
-                put("spec.elastic", {"expectedReplicas": 2}),
-                "spec.elastic.expectedReplicas",
-                "expectedReplicas counts only in an elastic job: set elastic.enabled to true",
             ),
             Wrong(
                 "a priority of 101",
@@ -267,6 +257,19 @@ TABLES = (
                 put("spec.config.customCommand", "deepspeed eval.py"),
                 "spec.config",
                 HELD,
+                update=True,
+            ),
+        ),
+    ),
+    Table(
+        "debugged",
+        DEBUGGED,
+        (
+            Wrong(
+                "the end of debugging, with nothing to launch",
+                put("spec.runMode.debug.enabled", False),
+                "spec",
+                _NOTHING,
                 update=True,
             ),
         ),

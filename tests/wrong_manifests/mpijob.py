@@ -11,11 +11,9 @@ from wrong_manifests.wrong import (
     Wrong,
     at_least,
     at_most,
-    items_at_least,
     manifest,
     matching,
     no_container,
-    not_of_this_job,
     of_type,
     one_of,
     pod_name,
@@ -68,7 +66,8 @@ spec:
           volumes: [{name: data, emptyDir: {}}]
 """)
 
-_MIXED = "use either worker and mca and mpiHome, or mpiConfig and replicaSpecs"
+_TWICE = "the workers are given twice: use either worker or replicaSpecs"
+_NOTHING = "there is nothing to launch: give worker.cmd or mpiConfig.script, or debug the job"
 _NEITHER = "MPIJob needs either worker, or mpiConfig with replicaSpecs"
 _KEYS = "no volume may be mounted at ssh.sshAuthMountPath (/root/.ssh if absent)"
 
@@ -84,18 +83,29 @@ TABLES = (
                 no_container("mpi-worker", "main"),
             ),
             Wrong(
-                "both shapes mixed",
-                put("spec.mpiConfig", {"script": ["python3", "train.py"]}),
+                "nothing to launch",
+                (put("spec.worker.cmd", []), drop("spec.runMode.pause")),
                 "spec",
-                _MIXED,
+                _NOTHING,
+            ),
+            Wrong(
+                "fewer than no processes",
+                put("spec.worker.processesPerWorker", -1),
+                "spec.worker.processesPerWorker",
+                at_least(0),
             ),
             Wrong(
                 "workers in both shapes",
                 put("spec.replicaSpecs", REPLICA_SHAPE["spec"]["replicaSpecs"]),
                 "spec",
-                _MIXED,
+                _TWICE,
             ),
-            Wrong("neither shape", put("spec", {"mpiHome": "/usr/local"}), "spec", _NEITHER),
+            Wrong(
+                "neither shape",
+                put("spec", {"mpiHome": "/usr/local", "mpiConfig": {"script": ["train"]}}),
+                "spec",
+                _NEITHER,
+            ),
             Wrong(
                 "workers without a template",
                 drop("spec.worker.template"),
@@ -169,18 +179,6 @@ TABLES = (
                 "MPIJob has no elastic mode; remove spec.elastic",
             ),
             Wrong(
-                "a debug override of a type that is not there",
-                put("spec.runMode.debug.replicaSpecs[0].type", "master"),
-                "spec.runMode.debug.replicaSpecs",
-                not_of_this_job("master", "launcher", "worker"),
-            ),
-            Wrong(
-                "a resume override of a type that is not there",
-                put("spec.runMode.pause.resumeSpecs[0].type", "master"),
-                "spec.runMode.pause.resumeSpecs",
-                not_of_this_job("master", "launcher", "worker"),
-            ),
-            Wrong(
                 "a priority of 101",
                 put("spec.scheduler.t9kScheduler.priority", 101),
                 "spec.scheduler.t9kScheduler.priority",
@@ -246,7 +244,7 @@ TABLES = (
         "replicaSpecs",
         REPLICA_SHAPE,
         (
-            Wrong("both shapes mixed", put("spec.mpiHome", "/usr/local"), "spec", _MIXED),
+            Wrong("nothing to launch", drop("spec.mpiConfig"), "spec", _NOTHING),
             Wrong("neither shape", drop("spec.replicaSpecs"), "spec", _NEITHER),
             Wrong(
                 "no container is named worker",
@@ -284,8 +282,8 @@ TABLES = (
             Wrong(
                 "no replicas at all",
                 put("spec.replicaSpecs", []),
-                "spec.replicaSpecs",
-                items_at_least(1),
+                "spec",
+                _NEITHER,
             ),
             Wrong(
                 "a type that there is not",

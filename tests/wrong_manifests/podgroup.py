@@ -31,12 +31,8 @@ TABLES = (
         "with roles",
         GANG,
         (
-            Wrong("no members", put("spec.minMember", 0), "spec.minMember", at_least(1)),
             Wrong(
-                "no number of members",
-                drop("spec.minMember"),
-                "spec.minMember",
-                required("How many pods must fit at once."),
+                "fewer than no members", put("spec.minMember", -1), "spec.minMember", at_least(0)
             ),
             Wrong(
                 "a number of members that is a string",
@@ -51,22 +47,16 @@ TABLES = (
                 at_most(5001),
             ),
             Wrong(
-                "roles that need more than the gang",
-                put("spec.minMember", 3),
-                "spec.minMember",
-                "is 3; must be at least 4, what the roles need together",
-            ),
-            Wrong(
                 "a role listed twice",
                 put("spec.roles[1].name", "master"),
                 "spec.roles",
                 "role master is listed more than once; each may stand once",
             ),
             Wrong(
-                "a role without members",
-                put("spec.roles[0].minMember", 0),
+                "members of a role below zero",
+                put("spec.roles[0].minMember", -1),
                 "spec.roles[0].minMember",
-                at_least(1),
+                at_least(0),
             ),
             Wrong(
                 "a role without a name",
@@ -104,10 +94,16 @@ TABLES = (
                 ),
             ),
             Wrong(
-                "a role that outgrows the gang in an update",
-                append("spec.roles", {"name": "evaluator", "minMember": 1}),
-                "spec.minMember",
-                "is 4; must be at least 5, what the roles need together",
+                "a topology that is a mapping",
+                put("spec.topologyPolicy", {"zone": "a"}),
+                "spec.topologyPolicy",
+                of_type("string", "must be a string"),
+            ),
+            Wrong(
+                "a role listed again in an update",
+                append("spec.roles", {"name": "worker", "minMember": 1}),
+                "spec.roles",
+                "role worker is listed more than once; each may stand once",
                 update=True,
             ),
         ),

@@ -54,6 +54,18 @@ TABLES = (
                 matching("must be a duration such as 3w or 2h45m"),
             ),
             Wrong(
+                "a duration with the smaller unit first",
+                put("spec.maxDuration", "45m2h"),
+                "spec.maxDuration",
+                matching("must be a duration such as 3w or 2h45m, the larger units first"),
+            ),
+            Wrong(
+                "a profile that is a list",
+                put("spec.resourceShapeProfile", ["small"]),
+                "spec.resourceShapeProfile",
+                of_type("string", "must be a string"),
+            ),
+            Wrong(
                 "a duration that is a number",
                 put("spec.maxDuration", 3600),
                 "spec.maxDuration",

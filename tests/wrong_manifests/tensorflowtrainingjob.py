@@ -15,7 +15,6 @@ from wrong_manifests.wrong import (
     manifest,
     matching,
     no_container,
-    not_of_this_job,
     of_type,
     one_of,
     pod_name,
@@ -133,18 +132,6 @@ TABLES = (
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
                 "TensorFlowTrainingJob has no elastic mode; remove spec.elastic",
-            ),
-            Wrong(
-                "a debug override of a type that is not there",
-                put("spec.runMode.debug.replicaSpecs[0].type", "evaluator"),
-                "spec.runMode.debug.replicaSpecs",
-                not_of_this_job("evaluator", "chief", "worker", "ps"),
-            ),
-            Wrong(
-                "a resume override of a type that is not there",
-                put("spec.runMode.pause.resumeSpecs[0].type", "evaluator"),
-                "spec.runMode.pause.resumeSpecs",
-                not_of_this_job("evaluator", "chief", "worker", "ps"),
             ),
             Wrong(
                 "logs that are not in a volume",

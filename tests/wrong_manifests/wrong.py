@@ -143,6 +143,6 @@ def no_container(wanted: str, *found: str) -> Words:
     return listing(f"the containers are named {{}}; one must be named {wanted}", *found)
 
 
-def pod_name(name: str) -> str:
+def pod_name(name: str, limit: int = 63) -> str:
     """A pod whose name would be too long."""
-    return f"pod {name} would have a name of {len(name)} characters; at most 63 are possible"
+    return f"pod {name} would have a name of {len(name)} characters; at most {limit} are possible"

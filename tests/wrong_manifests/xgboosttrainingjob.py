@@ -15,7 +15,6 @@ from wrong_manifests.wrong import (
     items_at_least,
     manifest,
     no_container,
-    not_of_this_job,
     of_type,
     one_of,
     pod_name,
@@ -142,18 +141,6 @@ TABLES = (
                 put("spec.elastic", ELASTIC),
                 "spec.elastic",
                 "XGBoostTrainingJob has no elastic mode; remove spec.elastic",
-            ),
-            Wrong(
-                "a debug override of a type that is not there",
-                put("spec.runMode.debug.replicaSpecs[0].type", "ps"),
-                "spec.runMode.debug.replicaSpecs",
-                not_of_this_job("ps", "master", "worker"),
-            ),
-            Wrong(
-                "a resume override of a type that is not there",
-                put("spec.runMode.pause.resumeSpecs[0].type", "ps"),
-                "spec.runMode.pause.resumeSpecs",
-                not_of_this_job("ps", "master", "worker"),
             ),
             Wrong(
                 "a priority of 101",

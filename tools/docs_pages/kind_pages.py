@@ -118,7 +118,7 @@ def _facts(kind: Kind) -> str:
         ("apiVersion", code(kind.api_version)),
         ("kind", code(kind.name)),
         ("plural", code(kind.plural)),
-        ("short name", code(kind.short_name)),
+        ("short name", ", ".join(map(code, kind.short_names))),
         ("scope", "namespaced" if kind.namespaced else "cluster"),
         ("CRD", f"[`crds/{crd_file(kind)}`](../../crds/{crd_file(kind)})"),
     ]

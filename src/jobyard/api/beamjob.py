@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from jobyard.api.changes import change_rules
+from jobyard.api.flink_cluster import FlinkClusterTemplate, Properties, Version
 from jobyard.api.job_spec import RigidJobSpec
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import JOB_NAME, lacking, pod_name_length
@@ -25,63 +26,11 @@ from jobyard.schema import core
 from jobyard.schema.derive import Core, described
 from jobyard.schema.rule import Rule
 
-PROPERTIES_MAX = 256
-Properties = Annotated[dict[str, str], described(max_length=PROPERTIES_MAX)]
-Version = Annotated[str, described(pattern="^[0-9]{1,3}([.][0-9]{1,3}){1,2}$", max_length=11)]
-
 
 class Image(Value):
     """An image."""
 
     name: Annotated[str, described("The image's name with its tag.", min_length=1)]
-
-
-class AccessScope(StrEnum):
-    """Who may reach the cluster's own page."""
-
-    CLUSTER = "Cluster"
-    VPC = "VPC"
-    EXTERNAL = "External"
-    NODE_PORT = "NodePort"
-    HEADLESS = "Headless"
-
-
-class JobManager(Value):
-    """Flink's job manager."""
-
-    access_scope: Annotated[
-        AccessScope,
-        described("Who may reach the job manager; Jobyard offers it inside the cluster only."),
-    ] = AccessScope.CLUSTER
-    replicas: Annotated[int, described("How many job managers run; there is one.", ge=1, le=1)] = 1
-    resources: Annotated[Resources | None, described("Its resources.")] = None
-
-
-class TaskManager(Value):
-    """Flink's task managers."""
-
-    replicas: ReplicaCount = 1
-    resources: Annotated[Resources | None, described("Resources of each.")] = None
-
-
-class FlinkClusterSpec(Value):
-    """A Flink cluster."""
-
-    flink_version: Annotated[
-        Version, described("Flink's version as a string, such as \"1.19\"; must fit Beam's.")
-    ]
-    image: Annotated[Image, described("Flink's image.")]
-    job_manager: Annotated[JobManager, described("The job manager.")] = JobManager()
-    task_manager: Annotated[TaskManager, described("The task managers.")] = TaskManager()
-    flink_properties: Annotated[Properties | None, described("Lines of Flink's configuration.")] = (
-        None
-    )
-
-
-class FlinkClusterTemplate(Value):
-    """The Flink cluster made for the job."""
-
-    spec: Annotated[FlinkClusterSpec, described("The cluster.")]
 
 
 class SparkMaster(Value):

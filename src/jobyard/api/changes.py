@@ -7,10 +7,13 @@ asked for is not enough: pods may still run. A finished job stays as it is.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
 
+from jobyard.api.run_mode import Elastic, Switch, on
+from jobyard.api.tensorboard import TensorboardSpec
 from jobyard.schema.rule import Rule
 
 _NEVER = "can't be changed once the job exists; make a new job"
@@ -21,20 +24,25 @@ _WHILE_PAUSED = (
 
 # What a person may set while a job runs; all else is fixed once pods exist.
 _FREE = {"runMode", "runPolicy", "elastic", "cleanUpPolicy", "ttlSecondsAfterFinished"}
+# A TensorBoard is no replica: it may be suspended at any time, also after the end.
+_BOARD = "tensorboardSpec"
+_BOARD_FREE = {"suspend", "runMode"}
 _FINISHED = (
     "has(oldSelf.status) && has(oldSelf.status.phase)"
     " && oldSelf.status.phase in ['Succeeded', 'Failed']"
 )
 _PAUSED = (
     "has(oldSelf.spec.runMode) && has(oldSelf.spec.runMode.pause)"
-    " && oldSelf.spec.runMode.pause.enabled"
+    f" && {on('oldSelf.spec.runMode.pause')}"
     # Without a status nobody has made a pod yet: the first one is announced there.
     " && (!has(oldSelf.status) || !has(oldSelf.status.phase)"
     " || oldSelf.status.phase == 'Paused')"
 )
 _NOT_INITIALIZED = (
     "has(oldSelf.status) && has(oldSelf.status.conditions)"
-    " && oldSelf.status.conditions.exists(c, c.type == 'Initialized' && c.status == 'False')"
+    " && oldSelf.status.conditions.exists(c, c.type == 'Initialized' && c.status == 'False'"
+    # Where only a quota is full, pods may run.
+    " && (!has(c.reason) || c.reason != 'QuotaExceeded'))"
 )
 _OPEN = f"(({_PAUSED}) || (!({_FINISHED}) && {_NOT_INITIALIZED}))"
 
@@ -46,6 +54,12 @@ def _same(path: str) -> str:
     """
     new, old = _present(f"self.{path}"), _present(f"oldSelf.{path}")
     return f"({new}) == ({old}) && (!({new}) || self.{path} == oldSelf.{path})"
+
+
+def _same_switch(path: str) -> str:
+    """A switch is on as it was, in either spelling; absent is off."""
+    new, old = f"self.{path}", f"oldSelf.{path}"
+    return f"(has({new}) && {on(new)}) == (has({old}) && {on(old)})"
 
 
 def _present(path: str) -> str:
@@ -70,9 +84,11 @@ def held_fields(spec: msgspec.Struct) -> dict[str, object]:
     debug = given.get("runMode", {}).get("debug", {})
     if "replicaSpecs" in debug:
         out["runMode.debug.replicaSpecs"] = debug["replicaSpecs"]
-    if "enabled" in given.get("elastic", {}):
-        out["elastic.enabled"] = given["elastic"]["enabled"]
-    return out
+    elastic = getattr(spec, "elastic", None)
+    if isinstance(elastic, Elastic) and elastic.is_on:
+        out["elastic.enabled"] = True
+    board = {k: v for k, v in out.pop(_BOARD, {}).items() if k not in _BOARD_FREE}
+    return {**out, _BOARD: board} if board else out
 
 
 def _given(value: Any) -> Any:
@@ -80,15 +96,24 @@ def _given(value: Any) -> Any:
 
     msgspec leaves defaults out too, but only those that are the same object as the default.
     """
+    if isinstance(value, Switch):
+        # Both spellings are the same to a pod, and so are off and absent.
+        value = msgspec.structs.replace(value, enabled=value.is_on or None, enable=None)
     if isinstance(value, msgspec.Struct):
         return {
             field.encode_name: _given(found)
-            for field in msgspec.structs.fields(value)
+            for field in _fields(type(value))
             if (found := getattr(value, field.name)) != field.default
         }
     if isinstance(value, list | tuple):
         return [_given(each) for each in value]
     return value
+
+
+@functools.cache
+def _fields(type_: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """msgspec evaluates all annotations anew whenever it is asked, which takes milliseconds."""
+    return msgspec.structs.fields(type_)
 
 
 def change_rules(spec: type[msgspec.Struct], *, can_pause: bool = True) -> tuple[Rule, ...]:
@@ -116,6 +141,11 @@ def change_rules(spec: type[msgspec.Struct], *, can_pause: bool = True) -> tuple
 
 def _held(path: str) -> str:
     """The field is what it was, unless the job is open to changes."""
-    cel = f"({_same(path)}) || {_OPEN}"
+    if path == f"spec.{_BOARD}":
+        names = [field.encode_name for field in msgspec.structs.fields(TensorboardSpec)]
+        same = " && ".join(_same(f"{path}.{name}") for name in names if name not in _BOARD_FREE)
+        return f"({same}) || {_OPEN}"
+    same = _same_switch("spec.elastic") if path == "spec.elastic.enabled" else _same(path)
+    cel = f"({same}) || {_OPEN}"
     # Other types are refused by a rule of their own: pausing wouldn't help there.
     return f"{cel} || !({_SAME_TYPES.cel})" if path == "spec.replicaSpecs" else cel

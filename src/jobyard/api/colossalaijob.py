@@ -1,7 +1,7 @@
 """ColossalAIJob: `colossalai run` from a launcher over workers that run sshd.
 
-Two shapes are in use and both are accepted: `launcher` with `worker`, and the later
-`torchConfig` with `replicaSpecs`.
+Two shapes are in use and both are accepted, also mixed: `launcher` with `worker`, and the
+later `torchConfig` with `replicaSpecs`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from jobyard.api.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
     DEFAULT_SSHD_PATH,
     LAUNCHER_POD_NAMES,
-    LAUNCHER_TYPES,
     LaunchedReplica,
     keys_unmounted,
-    one_shape,
+    something_to_launch,
     worker_container,
+    workers_once,
 )
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import (
     JOB_NAME,
     UNIQUE_TYPES,
     lacking,
-    mode_types,
     named_container,
 )
 from jobyard.api.run_mode import Mode
@@ -56,6 +55,9 @@ class ColossalAISsh(Value):
     auth_mount_path: Annotated[
         AbsolutePath, described("Where the job's keys appear in the containers.")
     ] = DEFAULT_AUTH_MOUNT_PATH
+    ssh_auth_mount_path: Annotated[
+        AbsolutePath | None, described("An older spelling of authMountPath.")
+    ] = None
     sshd_path: Annotated[
         AbsolutePath, described("The absolute path of sshd in the workers' image.")
     ] = DEFAULT_SSHD_PATH
@@ -64,7 +66,9 @@ class ColossalAISsh(Value):
 class ColossalAILauncher(Value):
     """The launcher's container; its pod takes volumes and placement from the workers."""
 
-    image: Annotated[str, described("The launcher's image.", min_length=1)]
+    image: Annotated[
+        str, described("The launcher's image; absent: the workers' image and working folder.")
+    ] = ""
     working_dir: Annotated[str, described("The folder colossalai runs in.")] = ""
     env: Annotated[
         tuple[EnvVar, ...],
@@ -78,6 +82,10 @@ class ColossalAIWorker(Value):
 
     replicas: ReplicaCount = 1
     proc_per_worker: ProcessCount = 1
+    proc_per_node: Annotated[
+        Annotated[int, described(ge=0, le=PROCESSES_MAX)] | None,
+        described("An older spelling of procPerWorker."),
+    ] = None
     command: Annotated[Arguments, described("The training script and its arguments.")] = ()
     torch_args: Annotated[
         Arguments, described("Arguments passed to colossalai run as they are.")
@@ -99,6 +107,9 @@ class TorchConfig(Value):
     torch_args: Annotated[
         Arguments, described("Arguments passed to colossalai run as they are.")
     ] = ()
+    extra_args: Annotated[
+        Arguments, described("A later spelling of torchArgs; passed after those.")
+    ] = ()
 
 
 class ColossalAIJobSpec(RigidJobSpec):
@@ -106,7 +117,8 @@ class ColossalAIJobSpec(RigidJobSpec):
 
     ssh: Annotated[ColossalAISsh | None, described("How the launcher reaches the workers.")] = None
     launcher: Annotated[
-        ColossalAILauncher | None, described("The launcher's container (first shape).")
+        ColossalAILauncher | None,
+        described("The launcher's container, unless replicaSpecs has it; absent: as a worker's."),
     ] = None
     worker: Annotated[
         ColossalAIWorker | None,
@@ -119,7 +131,6 @@ class ColossalAIJobSpec(RigidJobSpec):
         tuple[LaunchedReplica, ...],
         described(
             "Launcher and workers (second shape).",
-            min_length=1,
             max_length=2,
             rules=(UNIQUE_TYPES,),
         ),
@@ -129,10 +140,14 @@ class ColossalAIJobSpec(RigidJobSpec):
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        *one_shape("ColossalAIJob", ("worker", "launcher"), ("torchConfig", "replicaSpecs")),
+        *workers_once("ColossalAIJob", "torchConfig"),
+        something_to_launch(
+            "launcher",
+            ("worker.command", "torchConfig.script"),
+            "give worker.command or torchConfig.script",
+        ),
         worker_container("worker"),
-        *keys_unmounted("authMountPath"),
-        *mode_types(LAUNCHER_TYPES),
+        *keys_unmounted("authMountPath", "sshAuthMountPath"),
         *lacking("ColossalAIJob", Mode.ELASTIC),
     )
 

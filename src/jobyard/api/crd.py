@@ -61,7 +61,7 @@ def crd(kind: Kind) -> dict[str, Any]:
                 "listKind": f"{kind.name}List",
                 "plural": kind.plural,
                 "singular": kind.singular,
-                "shortNames": [kind.short_name],
+                "shortNames": list(kind.short_names),
                 "categories": ["jobyard"],
             },
             "versions": [

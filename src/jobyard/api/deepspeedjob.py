@@ -7,15 +7,14 @@ from typing import Annotated, ClassVar
 
 from jobyard.api.changes import change_rules
 from jobyard.api.job_spec import TrainingSpec
+from jobyard.api.launching import given, something_to_launch
 from jobyard.api.replicas import RestartingReplica
-from jobyard.api.rules import JOB_NAME, mode_types, pod_name_length, quoted
-from jobyard.api.run_mode import Elastic
+from jobyard.api.rules import JOB_NAME, pod_name_length, quoted
+from jobyard.api.run_mode import Elastic, elastic_rules, on
 from jobyard.api.status import TrainingStatus
 from jobyard.api.value import (
     ARGUMENT_LENGTH_MAX,
-    ARGUMENTS_MAX,
     JSON,
-    Argument,
     Arguments,
     Resource,
     Value,
@@ -42,37 +41,34 @@ _UNRESERVED = Rule(
 class Autotune(StrEnum):
     """Whether DeepSpeed tunes its configuration."""
 
+    UNSAID = ""
     NONE = "none"
     RUN = "run"
     TUNE = "tune"
 
 
-Program = Annotated[tuple[Argument, ...], described(min_length=1, max_length=ARGUMENTS_MAX)]
-
-
 class DeepSpeedRun(Value):
-    """What deepspeed runs: a script, a module or a program."""
+    """What deepspeed runs: a script, a module or a program. An empty list is as good as none."""
 
-    python: Annotated[Program, described("A Python script and its arguments.")] = ()
-    module: Annotated[Program, described("A Python module and its arguments.")] = ()
-    exec: Annotated[Program, described("A program that isn't Python, and its arguments.")] = ()
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="[has(self.python), has(self.module), has(self.exec)].filter(x, x).size() == 1",
-            message="exactly one of python, module and exec must be given",
-        ),
-    )
+    python: Annotated[Arguments, described("A Python script and its arguments.")] = ()
+    module: Annotated[Arguments, described("A Python module and its arguments.")] = ()
+    exec: Annotated[Arguments, described("A program that isn't Python, and its arguments.")] = ()
 
 
-Slots = Annotated[int, described(ge=1, le=SLOTS_MAX)]
+Slots = Annotated[int, described(ge=0, le=SLOTS_MAX)]
+_CUSTOM = given("self.customCommand")
+_PROGRAMS = tuple(f"run.{way}" for way in ("python", "module", "exec"))
 
 
 class DeepSpeedConfig(Value):
     """How deepspeed is called."""
 
-    run: Annotated[DeepSpeedRun | None, described("What deepspeed runs.")] = None
-    slots_per_worker: Annotated[Slots | None, described("Processes per replica; absent: 1.")] = None
+    run: Annotated[
+        DeepSpeedRun | None, described("What deepspeed runs; nothing beside customCommand.")
+    ] = None
+    slots_per_worker: Annotated[
+        Slots | None, described("Processes per replica; 0 and absent: 1.")
+    ] = None
     slot_per_worker: Annotated[Slots | None, described("Another spelling of slotsPerWorker.")] = (
         None
     )
@@ -84,7 +80,7 @@ class DeepSpeedConfig(Value):
     )
     other_args: Annotated[Arguments, described("Arguments passed to deepspeed as they are.")] = ()
     custom_command: Annotated[
-        Annotated[str, described(min_length=1, max_length=ARGUMENT_LENGTH_MAX)] | None,
+        Annotated[str, described(max_length=ARGUMENT_LENGTH_MAX)] | None,
         described(
             "A whole shell command instead of deepspeed's; only slotsPerWorker still counts."
         ),
@@ -92,16 +88,14 @@ class DeepSpeedConfig(Value):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="has(self.run) != has(self.customCommand)",
-            message="exactly one of run and customCommand must be given",
+            cel=f"{_CUSTOM} || [{', '.join(given(f'self.{path}') for path in _PROGRAMS)}]"
+            ".filter(x, x).size() <= 1",
+            message="only one of python, module and exec may be given",
+            field=".run",
         ),
         Rule(
-            cel="!(has(self.slotsPerWorker) && has(self.slotPerWorker))",
-            message="slotPerWorker is another spelling of slotsPerWorker: give one of them",
-            field=".slotPerWorker",
-        ),
-        Rule(
-            cel=f"!has(self.otherArgs) || self.otherArgs.all(a, !(a in {quoted(_CLASHING)})"
+            cel=f"{_CUSTOM} || !has(self.otherArgs)"
+            f" || self.otherArgs.all(a, !(a in {quoted(_CLASHING)})"
             " && !a.startsWith('--autotuning='))",
             message=f"{', '.join(_CLASHING)} can't be given here: use localRank, autotune,"
             " run.module and run.exec",
@@ -124,7 +118,10 @@ class DeepSpeedJobSpec(TrainingSpec):
     """The workers, and what deepspeed runs on them."""
 
     worker: Annotated[DeepSpeedWorker, described("The workers.")]
-    config: Annotated[DeepSpeedConfig, described("How deepspeed is called.")]
+    config: Annotated[
+        DeepSpeedConfig,
+        described("How deepspeed is called; in debug mode it may say nothing, or be absent."),
+    ] = DeepSpeedConfig()
     disable_custom_env: Annotated[
         bool,
         described("Keeps the job's environment out of .deepspeed_env when true."),
@@ -133,7 +130,19 @@ class DeepSpeedJobSpec(TrainingSpec):
         Elastic | None, described("Lets the number of workers change while the job runs.")
     ] = None
 
-    RULES: ClassVar[tuple[Rule, ...]] = mode_types("['worker']")
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        something_to_launch(
+            "worker",
+            tuple(f"config.{path}" for path in (*_PROGRAMS, "customCommand")),
+            "give config.run.python, module or exec, or config.customCommand",
+        ),
+        *elastic_rules(f"(has(self.elastic) && {on('self.elastic')})"),
+    )
+
+    @property
+    def scaling(self) -> Elastic | None:
+        """The bounds of a job whose number of workers may change."""
+        return self.elastic if self.elastic is not None and self.elastic.is_on else None
 
 
 class DeepSpeedJob(Resource):
@@ -147,7 +156,7 @@ class DeepSpeedJob(Resource):
         pod_name_length(
             "[self.spec]",
             "'worker'",
-            "(has(r.elastic) && r.elastic.enabled && has(r.elastic.maxReplicas)"
+            f"(has(r.elastic) && {on('r.elastic')} && has(r.elastic.maxReplicas)"
             " ? r.elastic.maxReplicas : r.worker.replicas)",
         ),
         *change_rules(DeepSpeedJobSpec),

@@ -15,13 +15,13 @@ from jobyard.api.rules import (
     UNIQUE_TYPES,
     guarded,
     lacking,
-    mode_types,
     pod_name_length,
 )
 from jobyard.api.run_mode import Mode
 from jobyard.api.run_policy import CleanUpPolicy, TimeToLive
 from jobyard.api.status import JobStatus
 from jobyard.api.value import (
+    JSON,
     REPLICAS_MAX,
     TYPES_MAX,
     Count,
@@ -38,10 +38,14 @@ RULES_MAX = 256
 RANKS_MAX = 1024
 PORTS_MAX = 32
 
-Rank = Annotated[int, described(ge=0, le=REPLICAS_MAX - 1)]
+# A number, or the same as a text: the originals' type is Kubernetes' IntOrString.
+Rank = (
+    Annotated[int, described(ge=0, le=REPLICAS_MAX - 1)]
+    | Annotated[str, described(pattern="^[0-9]{1,4}$", max_length=4)]
+)
 Ranks = Annotated[tuple[Rank, ...], described(min_length=1, max_length=RANKS_MAX)]
 # Replicas by type: {"master": [2], "worker": [0, 1]}.
-ReplicaSet = Annotated[dict[str, Ranks], described(min_length=1, max_length=TYPES_MAX)]
+GivenReplicas = Annotated[dict[str, Ranks], described(min_length=1, max_length=TYPES_MAX)]
 
 
 class GenericRestartPolicy(StrEnum):
@@ -87,17 +91,16 @@ class Service(Value):
     ports: Annotated[
         tuple[ServicePort, ...],
         described(
-            "The ports of each replica, as in a core/v1 Service.",
-            min_length=1,
+            "The ports of each replica, as in a core/v1 Service; none: there is no service.",
             max_length=PORTS_MAX,
             rules=(
                 Rule(
-                    cel="self.all(p, !has(p.nodePort))",
+                    cel="self.all(p, !has(p.nodePort) || p.nodePort == 0)",
                     message="nodePort can't be set: the services of a job are reached inside the"
                     " cluster only; remove it",
                 ),
                 Rule(
-                    cel="self.size() == 1 || self.all(p, has(p.name)"
+                    cel="self.size() <= 1 || self.all(p, has(p.name)"
                     " && self.exists_one(q, has(q.name) && q.name == p.name))",
                     message="with several ports each needs a name of its own",
                 ),
@@ -107,22 +110,17 @@ class Service(Value):
                 ),
             ),
         ),
-    ]
+    ] = ()
+
+
+# So many types at once: more would take a rule beyond what CEL's estimate lets it cost.
+_TYPES_AT_ONCE = 4
 
 
 def _known_replicas(listed: str) -> tuple[Rule, ...]:
-    """Rules that name only replicas which are there; two, to stay within CEL's budget."""
+    """Rules that name only replicas which are there; several, to stay within CEL's budget."""
     here = "self.replicaSpecs.exists(s, s.type == t)"
     known = f"self.{listed}.all(r, r.all(t, {here}))"
-    inside = (
-        f"self.replicaSpecs.all(s, self.{listed}.all(r, !(s.type in r)"
-        " || r[s.type].max() < s.replicas))"
-    )
-    told = formatted(
-        "names a rank of %s that is not there; its ranks are 0 to %s",
-        "s.type",
-        "s.replicas - 1",
-    )
     return (
         Rule(
             cel=guarded(f"self.{listed}", known),
@@ -134,13 +132,27 @@ def _known_replicas(listed: str) -> tuple[Rule, ...]:
             ),
             field=f".{listed}",
         ),
-        Rule(
-            cel=guarded(f"self.{listed}", inside),
-            message=f"{listed} names a rank that is not there",
-            message_cel=f"self.replicaSpecs.filter(s, self.{listed}.exists(r, s.type in r"
-            f" && r[s.type].max() >= s.replicas)).map(s, {told})[0]",
-            field=f".{listed}",
+        *(_known_ranks(listed, first) for first in range(0, TYPES_MAX, _TYPES_AT_ONCE)),
+    )
+
+
+def _known_ranks(listed: str, first: int) -> Rule:
+    """The ranks of some of the types, from the `first` on, are there."""
+    numbers = list(range(first, first + _TYPES_AT_ONCE))
+    specs = f"{numbers}.filter(n, n < self.replicaSpecs.size()).map(n, self.replicaSpecs[n])"
+    # Which rule names it would cost as much again to find out.
+    counts = f"self.replicaSpecs.map(s, {formatted('%s of %s', 's.replicas', 's.type')})"
+    return Rule(
+        cel=guarded(
+            f"self.{listed}",
+            f"{specs}.all(s, self.{listed}.all(r, !(s.type in r)"
+            " || r[s.type].all(n, int(n) < s.replicas)))",
         ),
+        message=f"{listed} names a rank that is not there",
+        message_cel=formatted(
+            "names a rank that is not there: ranks go from 0, and the replicas are %s", counts
+        ),
+        field=f".{listed}",
     )
 
 
@@ -157,7 +169,7 @@ class GenericJobSpec(RigidJobSpec):
         ),
     ]
     success_rules: Annotated[
-        tuple[ReplicaSet, ...],
+        tuple[GivenReplicas, ...],
         described(
             "The job succeeds once all replicas of any one rule have succeeded;"
             " absent: all replicas of all types.",
@@ -165,7 +177,7 @@ class GenericJobSpec(RigidJobSpec):
         ),
     ] = ()
     failure_rules: Annotated[
-        tuple[ReplicaSet, ...],
+        tuple[GivenReplicas, ...],
         described(
             "The job fails once all replicas of any one rule have failed for good;"
             " absent: any replica.",
@@ -185,9 +197,13 @@ class GenericJobSpec(RigidJobSpec):
     RULES: ClassVar[tuple[Rule, ...]] = (
         *_known_replicas("successRules"),
         *_known_replicas("failureRules"),
-        *mode_types(LISTED_TYPES),
         *lacking("GenericJob", Mode.ELASTIC),
     )
+
+    @property
+    def ports(self) -> tuple[dict[str, JSON], ...]:
+        """Those of each replica's service; without any there is none."""
+        return self.service.ports if self.service is not None else ()
 
 
 class GenericJob(Resource):

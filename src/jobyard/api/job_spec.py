@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from jobyard.api.run_mode import ElasticFields, RunMode
+from jobyard.api.run_mode import Elastic, RunMode
 from jobyard.api.run_policy import RunPolicy
 from jobyard.api.scheduling import Scheduler
 from jobyard.api.value import Value
@@ -22,7 +22,7 @@ class JobSpec(Value):
 
 # Known to the kinds that lack the mode as well: an API server would drop it in silence.
 RefusedElastic = Annotated[
-    ElasticFields | None, described("Not a mode of this kind: refused when enabled.")
+    Elastic | None, described("Not a mode of this kind: refused when enabled, else without effect.")
 ]
 
 

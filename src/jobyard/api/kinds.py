@@ -86,6 +86,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     group: Group
     version: str
     short_name: str
+    # Those of the originals, where ours is another.
+    other_short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...]
     modes: frozenset[Mode] = frozenset()
     scale: Scale | None = None
@@ -96,6 +98,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.type.__name__
+
+    @property
+    def short_names(self) -> tuple[str, ...]:
+        return (self.short_name, *self.other_short_names)
 
     @property
     def singular(self) -> str:
@@ -114,12 +120,14 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return summary(self.type)
 
 
-def _job(type_: type[Value], short_name: str, *modes: Mode, aliases: tuple[str, ...] = ()) -> Kind:
+def _job(type_: type[Value], short_names: str, *modes: Mode, aliases: tuple[str, ...] = ()) -> Kind:
+    short_name, *others = short_names.split()
     return Kind(
         type=type_,
         group=Group.BATCH,
         version="v1beta1",
         short_name=short_name,
+        other_short_names=tuple(others),
         columns=_JOB_COLUMNS,
         modes=frozenset(modes),
         scale=Scale() if Mode.ELASTIC in modes else None,
@@ -130,11 +138,11 @@ def _job(type_: type[Value], short_name: str, *modes: Mode, aliases: tuple[str, 
 KINDS: tuple[Kind, ...] = (
     _job(GenericJob, "gj", Mode.DEBUG, Mode.PAUSE),
     _job(MPIJob, "mj", Mode.DEBUG, Mode.PAUSE),
-    _job(PyTorchTrainingJob, "ptj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
-    _job(TensorFlowTrainingJob, "tftj", Mode.DEBUG, Mode.PAUSE),
-    _job(XGBoostTrainingJob, "xgbj", Mode.DEBUG, Mode.PAUSE),
+    _job(PyTorchTrainingJob, "ptj pj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
+    _job(TensorFlowTrainingJob, "tftj tj", Mode.DEBUG, Mode.PAUSE, aliases=("TensorFlowJob",)),
+    _job(XGBoostTrainingJob, "xgbj xj", Mode.DEBUG, Mode.PAUSE),
     _job(DeepSpeedJob, "dj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC, aliases=("DeepspeedJob",)),
-    _job(ColossalAIJob, "caj", Mode.DEBUG, Mode.PAUSE),
+    _job(ColossalAIJob, "caj caij", Mode.DEBUG, Mode.PAUSE),
     _job(BeamJob, "bj"),
     Kind(
         type=TaskSet,
@@ -175,6 +183,6 @@ def kind_named(word: str) -> Kind | None:
     """The row a person means: kind, plural or short name, in any case."""
     wanted = word.lower()
     for row in KINDS:
-        if wanted in (row.singular, row.plural, row.short_name):
+        if wanted in (row.singular, row.plural, *row.short_names):
             return row
     return None

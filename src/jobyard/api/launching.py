@@ -1,4 +1,8 @@
-"""What the kinds with a launcher share: MPIJob and ColossalAIJob, each in two shapes."""
+"""What the kinds with a launcher share: MPIJob and ColossalAIJob, each in two shapes.
+
+The shapes may be mixed: what either says counts, and where both say something else the
+second does. Only the workers can't be given twice.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,11 @@ from typing import Annotated
 
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import pod_name_length
-from jobyard.api.value import PodTemplateOrEmpty, Value
+from jobyard.api.run_mode import on
+from jobyard.api.value import Count, PodTemplateOrEmpty, Value
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 
-LAUNCHER_TYPES = "['launcher', 'worker']"
 DEFAULT_SSHD_PATH = "/usr/sbin/sshd"
 DEFAULT_AUTH_MOUNT_PATH = "/root/.ssh"
 
@@ -23,42 +27,84 @@ class LauncherType(StrEnum):
     WORKER = "worker"
 
 
+class LaunchedRestart(Value):
+    """Known from GenericJob, and without effect here."""
+
+    policy: Annotated[str, described("Has no effect.", max_length=63)] = ""
+    limit: Annotated[Count | None, described("Has no effect.")] = None
+
+
 class LaunchedReplica(Value):
     """The launcher, or the workers it drives."""
 
     type: Annotated[LauncherType, described("Whether this is the launcher or the workers.")]
     replicas: ReplicaCount = 1
+    restart_policy: Annotated[
+        LaunchedRestart | None,
+        described("Has no effect: what is launched can't take a single pod back in."),
+    ] = None
     template: Annotated[
         PodTemplateOrEmpty | None,
-        described("The pod each runs in; an empty one for the launcher means the workers'."),
+        described(
+            "The pod each runs in, as it is; what the launcher's lacks, its containers or an image,"
+            " is the workers', without their GPUs."
+        ),
     ] = None
 
 
-def one_shape(kind: str, first: tuple[str, ...], second: tuple[str, ...]) -> tuple[Rule, ...]:
-    """A manifest is of one shape or the other; the first name of each must be there."""
-    has_first = " || ".join(f"has(self.{name})" for name in first)
-    has_second = " || ".join(f"has(self.{name})" for name in second)
+def given(path: str) -> str:
+    """CEL for whether a list, map or text is there and not empty, which Go writes for absent."""
+    steps = path.split(".")
+    there = [f"has({'.'.join(steps[:end])})" for end in range(2, len(steps) + 1)]
+    return "(" + " && ".join([*there, f"size({path}) > 0"]) + ")"
+
+
+_LISTED = given("self.replicaSpecs")
+
+
+def workers_once(kind: str, config: str) -> tuple[Rule, ...]:
+    """The workers stand in `worker` or in `replicaSpecs`; `config` goes with the latter."""
     return (
         Rule(
-            cel=f"!(({has_first}) && ({has_second}))",
-            message=f"two shapes of {kind} are mixed: use either {' and '.join(first)},"
-            f" or {' and '.join(second)}",
+            cel=f"!(has(self.worker) && {_LISTED})",
+            message="the workers are given twice: use either worker or replicaSpecs",
         ),
         Rule(
-            cel=f"has(self.{first[0]}) || has(self.{second[-1]})",
-            message=f"{kind} needs either {first[0]}, or {' with '.join(second)}",
+            cel=f"has(self.worker) || {_LISTED}",
+            message=f"{kind} needs either worker, or {config} with replicaSpecs",
         ),
         Rule(
-            cel=f"!has(self.{second[-1]}) || self.{second[-1]}.exists(r, r.type == 'worker')",
+            cel=f"!{_LISTED} || self.replicaSpecs.exists(r, r.type == 'worker')",
             message="one entry must be of type worker",
-            field=f".{second[-1]}",
+            field=".replicaSpecs",
         ),
         Rule(
-            cel=f"!has(self.{second[-1]}) || self.{second[-1]}.all(r, r.type != 'launcher'"
+            cel="!has(self.replicaSpecs) || self.replicaSpecs.all(r, r.type != 'launcher'"
             " || r.replicas == 1)",
             message="there is one launcher: its replicas must be 1",
-            field=f".{second[-1]}",
+            field=".replicaSpecs",
         ),
+    )
+
+
+_DEBUGGING = f"(has(self.runMode) && has(self.runMode.debug) && {on('self.runMode.debug')})"
+
+
+def something_to_launch(launcher: str, programs: tuple[str, ...], advised: str) -> Rule:
+    """A job names a program in one of these fields, or is debugged, where a person starts it.
+
+    A resume command of the type that launches is a program too: a job can be made paused.
+    """
+    named = " || ".join(given(f"self.{path}") for path in programs)
+    resumed = (
+        "has(self.runMode) && has(self.runMode.pause) && has(self.runMode.pause.resumeSpecs)"
+        f" && self.runMode.pause.resumeSpecs.exists(o, o.type == '{launcher}'"
+        " && (has(o.command) && size(o.command) > 0 || has(o.args) && size(o.args) > 0))"
+    )
+    return Rule(
+        cel=f"{_DEBUGGING} || {named} || ({resumed})",
+        message=f"there is nothing to launch: {advised}, or debug the job"
+        " (runMode.debug.enabled: true) and start something by hand",
     )
 
 
@@ -68,23 +114,29 @@ def worker_container(*names: str) -> Rule:
     listed = ", ".join(f"'{name}'" for name in names)
     return Rule(
         cel="!has(self.replicaSpecs) || self.replicaSpecs.all(r, r.type != 'worker'"
-        " || (has(r.template) && has(r.template.spec)"
+        " || (has(r.template) && has(r.template.spec) && has(r.template.spec.containers)"
         f" && r.template.spec.containers.exists(c, c.name in [{listed}])))",
         message=f"the workers' template must have a container named {wanted}",
         field=".replicaSpecs",
     )
 
 
-def keys_unmounted(path_field: str) -> tuple[Rule, ...]:
-    """No volume of the user's lies where the job's keys appear (`self.ssh.<path_field>`)."""
-    path = f"(has(self.ssh) ? self.ssh.{path_field} : '{DEFAULT_AUTH_MOUNT_PATH}')"
+def keys_unmounted(*path_fields: str) -> tuple[Rule, ...]:
+    """No volume of the user's lies where the job's keys appear.
+
+    That is the first of these fields of `ssh` that says another place than the default.
+    """
+    place = f"'{DEFAULT_AUTH_MOUNT_PATH}'"
+    for field in reversed(path_fields):
+        said = f"self.ssh.{field}"
+        place = f"({given(said)} && {said} != '{DEFAULT_AUTH_MOUNT_PATH}' ? {said} : {place})"
     free = (
         ".spec.containers.all(c, !has(c.volumeMounts)"
-        f" || c.volumeMounts.all(m, m.mountPath != {path}"
-        f" && !m.mountPath.startsWith({path} + '/')))"
+        f" || c.volumeMounts.all(m, m.mountPath != {place}"
+        f" && !m.mountPath.startsWith({place} + '/')))"
     )
     message = (
-        f"no volume may be mounted at ssh.{path_field} ({DEFAULT_AUTH_MOUNT_PATH} if absent):"
+        f"no volume may be mounted at ssh.{path_fields[0]} ({DEFAULT_AUTH_MOUNT_PATH} if absent):"
         " the keys of the job appear there"
     )
     return (
@@ -95,7 +147,8 @@ def keys_unmounted(path_field: str) -> tuple[Rule, ...]:
         ),
         Rule(
             cel="!has(self.replicaSpecs) || self.replicaSpecs.all(r, !has(r.template)"
-            f" || !has(r.template.spec) || r.template{free})",
+            " || !has(r.template.spec) || !has(r.template.spec.containers)"
+            f" || r.template{free})",
             message=message,
             field=".replicaSpecs",
         ),

@@ -1,7 +1,8 @@
 """MPIJob: Open MPI across workers that run sshd, driven by one launcher.
 
-Two shapes are in use and both are accepted: `worker` with `mca`, `mpiHome` at the top,
-and `mpiConfig` with `replicaSpecs`.
+Two shapes are in use and both are accepted, also mixed: `worker` with `mca`, `mpiHome` at the
+top, and `mpiConfig` with `replicaSpecs`. In its oldest form `worker` has fields for what
+became arguments of mpirun.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ from jobyard.api.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
     DEFAULT_SSHD_PATH,
     LAUNCHER_POD_NAMES,
-    LAUNCHER_TYPES,
     LaunchedReplica,
     keys_unmounted,
-    one_shape,
+    something_to_launch,
     worker_container,
+    workers_once,
 )
 from jobyard.api.replicas import ReplicaCount
 from jobyard.api.rules import (
     JOB_NAME,
     UNIQUE_TYPES,
     lacking,
-    mode_types,
     named_container,
 )
 from jobyard.api.run_mode import Mode
@@ -37,6 +37,7 @@ from jobyard.api.value import (
     JSON,
     AbsolutePath,
     Arguments,
+    Count,
     Resource,
     Value,
     pod_template,
@@ -45,13 +46,35 @@ from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 
 MCA_MAX = 256
+PROCESSES_MAX = 1024
 Mca = Annotated[dict[str, str], described(max_length=MCA_MAX)]
+
+
+class ProcessRecovery(Value):
+    """Whether mpirun starts failed processes again: an older way to say --enable-recovery."""
+
+    enable: Annotated[bool | None, described("Passes --enable-recovery to mpirun.")] = None
+    enabled: Annotated[bool | None, described("Another spelling of enable.")] = None
+    limit: Annotated[
+        Count | None, described("How often a process is started again: --max-restarts.")
+    ] = None
 
 
 class MPIWorker(Value):
     """The workers and what runs on them."""
 
     replicas: ReplicaCount = 1
+    processes_per_worker: Annotated[
+        Annotated[int, described(ge=0, le=PROCESSES_MAX)] | None,
+        described(
+            "An older way to pass -N to mpirun: how many processes run on each worker;"
+            " 0 and absent: as extraMPIArgs say."
+        ),
+    ] = None
+    process_recovery: Annotated[
+        ProcessRecovery | None,
+        described("An older way to pass --enable-recovery and --max-restarts to mpirun."),
+    ] = None
     cmd: Annotated[Arguments, described("What each MPI process runs.")] = ()
     extra_mpi_args: Annotated[Arguments, described("Arguments passed to mpirun as they are.")] = (
         msgspec.field(name="extraMPIArgs", default=())
@@ -95,11 +118,14 @@ class MPIJobSpec(RigidJobSpec):
         MPIWorker | None, described("The workers and what runs on them (first shape).")
     ] = None
     mca: Annotated[
-        Mca | None, described("MCA parameters, each passed as -mca KEY VALUE (first shape).")
+        Mca | None,
+        described("MCA parameters, each passed as -mca KEY VALUE; those of mpiConfig are added."),
     ] = None
     mpi_home: Annotated[
         AbsolutePath | None,
-        described("The root folder of Open MPI; absent: mpirun from PATH (first shape)."),
+        described(
+            "The root folder of Open MPI, unless mpiConfig.home says it; absent: mpirun from PATH."
+        ),
     ] = None
     mpi_config: Annotated[MPIConfig | None, described("How mpirun is called (second shape).")] = (
         None
@@ -108,7 +134,6 @@ class MPIJobSpec(RigidJobSpec):
         tuple[LaunchedReplica, ...],
         described(
             "Launcher and workers (second shape).",
-            min_length=1,
             max_length=2,
             rules=(UNIQUE_TYPES,),
         ),
@@ -119,10 +144,12 @@ class MPIJobSpec(RigidJobSpec):
     )
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        *one_shape("MPIJob", ("worker", "mca", "mpiHome"), ("mpiConfig", "replicaSpecs")),
+        *workers_once("MPIJob", "mpiConfig"),
+        something_to_launch(
+            "launcher", ("worker.cmd", "mpiConfig.script"), "give worker.cmd or mpiConfig.script"
+        ),
         worker_container("worker", "mpi-worker"),
         *keys_unmounted("sshAuthMountPath"),
-        *mode_types(LAUNCHER_TYPES),
         *lacking("MPIJob", Mode.ELASTIC),
     )
 

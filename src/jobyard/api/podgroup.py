@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 
-from jobyard.api.scheduling import Priority
+from jobyard.api.scheduling import DEFAULT_QUEUE, Priority, QueueName
 from jobyard.api.status import Observation
 from jobyard.api.value import (
+    DNS_LABEL_LENGTH_MAX,
     REPLICAS_MAX,
     Count,
     Name,
@@ -18,28 +19,38 @@ from jobyard.api.value import (
     Value,
 )
 from jobyard.schema.derive import described
-from jobyard.schema.rule import Rule, formatted, unique_by
+from jobyard.schema.rule import unique_by
 
 ROLES_MAX = 17
-# A job's replicas, and its launcher.
-Members = Annotated[int, described(ge=1, le=REPLICAS_MAX + 1)]
+# A job's replicas, and its launcher. Programs write 0 for what isn't said.
+Members = Annotated[int, described(ge=0, le=REPLICAS_MAX + 1)]
 
 
 class GroupRole(Value):
     """How many pods of one role a gang needs."""
 
     name: Annotated[Name, described("The role's name, as the pods' role label has it.")]
-    min_member: Annotated[Members, described("How many pods of the role must fit at once.")]
+    min_member: Annotated[
+        Members, described("How many pods of the role must fit at once; 0: any number.")
+    ] = 0
 
 
 class PodGroupSpec(Value):
     """The gang's size and its place in a queue."""
 
-    queue: Annotated[Name, described("The queue the pods wait in.")] = "default"
+    queue: Annotated[QueueName, described("The queue the pods wait in; empty: default.")] = (
+        DEFAULT_QUEUE
+    )
     priority: Annotated[
         Priority, described("The gang's priority within its queue; higher goes first.")
     ] = 0
-    min_member: Annotated[Members, described("How many pods must fit at once.")]
+    min_member: Annotated[
+        Members | None,
+        described(
+            "How many pods must fit at once; absent, 0, or fewer than the roles need together:"
+            " what the roles need, at least 1."
+        ),
+    ] = None
     roles: Annotated[
         tuple[GroupRole, ...],
         described(
@@ -48,19 +59,18 @@ class PodGroupSpec(Value):
             rules=(unique_by("name", "role"),),
         ),
     ] = ()
-
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",
-            message="the roles need more pods together than minMember",
-            message_cel=formatted(
-                "is %s; must be at least %s, what the roles need together",
-                "self.minMember",
-                "self.roles.map(r, r.minMember).sum()",
-            ),
-            field=".minMember",
+    topology_policy: Annotated[
+        Annotated[str, described(max_length=DNS_LABEL_LENGTH_MAX)] | None,
+        described(
+            "How near to one another the platform placed the pods; has no effect: whoever places"
+            " them decides."
         ),
-    )
+    ] = None
+
+    @property
+    def needed(self) -> int:
+        """How many pods must fit at once, whichever field says it."""
+        return max(1, self.min_member or 0, sum(role.min_member for role in self.roles))
 
 
 class GroupConditionType(StrEnum):

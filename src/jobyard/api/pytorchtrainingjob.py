@@ -10,21 +10,20 @@ from jobyard.api.job_spec import TrainingSpec
 from jobyard.api.replicas import TrainingReplica
 from jobyard.api.rules import (
     JOB_NAME,
-    LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
-    mode_types,
     name_with_suffix,
     pod_name_length,
 )
-from jobyard.api.run_mode import Elastic
+from jobyard.api.run_mode import Elastic, Switch, elastic_rules, on
 from jobyard.api.status import TensorboardTrainingStatus
 from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, Resource, Value
+from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, Resource
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted
 
 WEIGHT_MAX = 1000
+PROCESSES_MAX = 9999
 
 
 class PyTorchReplica(TrainingReplica):
@@ -32,7 +31,9 @@ class PyTorchReplica(TrainingReplica):
 
     scaling_weight: Annotated[
         int,
-        described("This type's share when an elastic job is scaled.", ge=1, le=WEIGHT_MAX),
+        described(
+            "This type's share when an elastic job is scaled; 0 means 1.", ge=0, le=WEIGHT_MAX
+        ),
     ] = 1
 
 
@@ -44,36 +45,36 @@ class RendezvousBackend(StrEnum):
     ETCD_V2 = "etcd-v2"
 
 
-class TorchrunConfig(Value):
+class TorchrunConfig(Switch):
     """How torchrun is called."""
 
     enabled: Annotated[
-        bool,
-        described("Whether torchrun starts the program; the container's args are its script."),
-    ] = False
+        bool | None,
+        described(
+            "Whether torchrun starts the program, with the container's args as its script;"
+            " absent: it doesn't."
+        ),
+    ] = None
     max_restarts: Annotated[
         Count, described("How often torchrun restarts its processes by itself.")
     ] = 0
     proc_per_node: Annotated[
-        str,
-        described(
-            'Processes per replica: a number as a string such as "4", or gpu, cpu or auto.',
-            pattern="^([1-9][0-9]{0,3}|gpu|cpu|auto)$",
-            max_length=4,
-        ),
+        Annotated[int, described(ge=0, le=PROCESSES_MAX)]
+        | Annotated[str, described(pattern="^([0-9]{0,4}|gpu|cpu|auto)$", max_length=4)],
+        described("Processes per replica: a number, gpu, cpu or auto; empty or 0 means 1."),
     ] = "1"
     rdzv_backend: Annotated[RendezvousBackend, described("How the agents find one another.")] = (
         RendezvousBackend.C10D
     )
     min_nodes: Annotated[
-        Annotated[int, described(ge=1, le=REPLICAS_MAX)] | None,
-        described("The fewest replicas torchrun starts with; absent: all."),
+        Annotated[int, described(ge=0, le=REPLICAS_MAX)] | None,
+        described("The fewest replicas torchrun starts with; absent or 0: all."),
     ] = None
     extra_options: Annotated[Arguments, described("Options passed to torchrun as they are.")] = ()
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!self.enabled || self.rdzvBackend == 'c10d' || (has(self.extraOptions)"
+            cel=f"!{on('self')} || self.rdzvBackend == 'c10d' || (has(self.extraOptions)"
             " && self.extraOptions.exists(o, o == '--rdzv_endpoint' || o == '--rdzv-endpoint'"
             " || o.startsWith('--rdzv_endpoint=') || o.startsWith('--rdzv-endpoint=')))",
             message="the etcd backends need --rdzv_endpoint in extraOptions,"
@@ -81,6 +82,12 @@ class TorchrunConfig(Value):
             field=".extraOptions",
         ),
     )
+
+
+def _is_elastic(spec: str) -> str:
+    """CEL for whether `elastic` has an effect: torchrun alone can do with other numbers."""
+    torchrun, elastic = f"{spec}.torchrunConfig", f"{spec}.elastic"
+    return f"(has({elastic}) && {on(elastic)} && has({torchrun}) && {on(torchrun)})"
 
 
 class PyTorchTrainingJobSpec(TrainingSpec):
@@ -107,15 +114,10 @@ class PyTorchTrainingJobSpec(TrainingSpec):
     ] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            cel="!has(self.elastic) || !self.elastic.enabled"
-            " || (has(self.torchrunConfig) && self.torchrunConfig.enabled)",
-            message="elastic mode needs torchrun: set torchrunConfig.enabled to true",
-            field=".elastic",
-        ),
+        *elastic_rules(_is_elastic("self")),
         Rule(
             cel="!has(self.torchrunConfig) || !has(self.torchrunConfig.minNodes)"
-            " || (has(self.elastic) && self.elastic.enabled)"
+            f" || !{on('self.torchrunConfig')} || {_is_elastic('self')}"
             " || self.torchrunConfig.minNodes <= self.replicaSpecs.map(r, r.replicas).sum()",
             message="minNodes must not be above the number of replicas",
             message_cel=formatted(
@@ -125,8 +127,19 @@ class PyTorchTrainingJobSpec(TrainingSpec):
             ),
             field=".torchrunConfig.minNodes",
         ),
-        *mode_types(LISTED_TYPES),
     )
+
+    @property
+    def torchrun(self) -> TorchrunConfig | None:
+        """How torchrun is called, where it is."""
+        config = self.torchrun_config
+        return config if config is not None and config.is_on else None
+
+    @property
+    def scaling(self) -> Elastic | None:
+        """The bounds of a job whose number of replicas may change: only torchrun can do that."""
+        is_on = self.elastic is not None and self.elastic.is_on
+        return self.elastic if is_on and self.torchrun is not None else None
 
 
 class PyTorchTrainingJob(Resource):
@@ -142,9 +155,8 @@ class PyTorchTrainingJob(Resource):
         pod_name_length(
             "self.spec.replicaSpecs",
             "r.type",
-            "(has(self.spec.elastic) && self.spec.elastic.enabled"
-            " && has(self.spec.elastic.maxReplicas) ? self.spec.elastic.maxReplicas"
-            " : r.replicas)",
+            f"({_is_elastic('self.spec')} && has(self.spec.elastic.maxReplicas)"
+            " ? self.spec.elastic.maxReplicas : r.replicas)",
         ),
         name_with_suffix("-tensorboard", "has(self.spec.tensorboardSpec)"),
         *change_rules(PyTorchTrainingJobSpec),

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, ClassVar
 
+from jobyard.api.status import Observation
 from jobyard.api.value import DNS_LABEL, Count, LabelSelector, Quantities, Resource, Value
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
+
+DNS_SUBDOMAIN_LENGTH_MAX = 253
+_DURATION = (
+    "^(0|" + "".join(f"([0-9]+{unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms")) + ")$"
+)
 
 
 class Quota(Value):
@@ -31,8 +38,18 @@ class QueueSpec(Value):
     ] = True
     closed: Annotated[bool, described("Refuses new pods; running ones go on.")] = False
     max_duration: Annotated[
-        Annotated[str, described(pattern="^([0-9]+(y|w|d|h|ms|m|s))+$", max_length=64)] | None,
-        described("Deletes pods older than this, such as 3w or 2h45m (units y w d h m s ms)."),
+        Annotated[str, described(pattern=_DURATION, max_length=64)] | None,
+        described(
+            "Deletes pods older than this, such as 3w or 2h45m (units y w d h m s ms, in this"
+            " order); absent, empty or 0: no limit."
+        ),
+    ] = None
+    resource_shape_profile: Annotated[
+        Annotated[str, described(max_length=DNS_SUBDOMAIN_LENGTH_MAX)] | None,
+        described(
+            "The platform's template for the largest workload of the queue; has no effect:"
+            " Jobyard has no such templates."
+        ),
     ] = None
     namespace_selector: Annotated[
         LabelSelector | None, described("Which namespaces may use the queue; absent: all.")
@@ -58,9 +75,26 @@ class QueuePodGroups(Value):
     total: Annotated[Count, described("How many there are.")] = 0
 
 
+class QueueConditionType(StrEnum):
+    """The two conditions of a queue."""
+
+    CLOSED = "QueueClosed"
+    PRESSURE = "ResourcePressure"
+
+
+class QueueCondition(Observation):
+    """One observation about the queue."""
+
+    type: Annotated[QueueConditionType, described("What is observed.")]
+
+
 class QueueStatus(Value):
     """What is observed of a queue."""
 
+    conditions: Annotated[
+        tuple[QueueCondition, ...],
+        described("The two conditions.", max_length=2, listed_by="type"),
+    ] = ()
     allocated: Annotated[
         Quantities | None, described("What its running pods request together.")
     ] = None

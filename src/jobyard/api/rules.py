@@ -6,7 +6,7 @@ kept cheap for the API server's estimate: what repeats is hoisted out of loops.
 
 from __future__ import annotations
 
-from jobyard.api.run_mode import Mode
+from jobyard.api.run_mode import Mode, on
 from jobyard.api.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX, VARIABLE_BYTES_MAX
 from jobyard.schema.rule import Rule, formatted, unique_by
 
@@ -45,24 +45,6 @@ def quoted(words: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"'{word}'" for word in words) + "]"
 
 
-def mode_types(types: str) -> tuple[Rule, ...]:
-    """Debug and resume overrides name only types that the job has; `types` is CEL."""
-    places = ("runMode.debug.replicaSpecs", "runMode.pause.resumeSpecs")
-    return tuple(
-        Rule(
-            cel=guarded(f"self.{place}", f"self.{place}.all(o, {types}.exists(t, t == o.type))"),
-            message="names a type that this job does not have",
-            message_cel=formatted(
-                "type %s is not one of this job: it has %s",
-                f"self.{place}.filter(o, !{types}.exists(t, t == o.type))[0].type",
-                types,
-            ),
-            field=f".{place}",
-        )
-        for place in places
-    )
-
-
 def lacking(kind: str, *modes: Mode) -> tuple[Rule, ...]:
     """Refuses, by name, the run modes that a kind doesn't have."""
     return tuple(_lacks(kind, mode) for mode in modes)
@@ -70,11 +52,8 @@ def lacking(kind: str, *modes: Mode) -> tuple[Rule, ...]:
 
 def _lacks(kind: str, mode: Mode) -> Rule:
     path = "elastic" if mode is Mode.ELASTIC else f"runMode.{mode}"
-    used = f"!self.{path}.enabled"
-    if mode is Mode.ELASTIC:
-        used += f" && !has(self.{path}.expectedReplicas)"
     return Rule(
-        cel=guarded(f"self.{path}", f"({used})"),
+        cel=guarded(f"self.{path}", f"!{on(f'self.{path}')}"),
         message=f"{kind} has no {mode} mode; remove spec.{path}",
         field=f".{path}",
     )

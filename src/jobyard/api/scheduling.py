@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from jobyard.api.value import Name, Value
+from jobyard.api.value import DNS_LABEL_LENGTH_MAX, Value
 from jobyard.schema.derive import described
 
+DEFAULT_QUEUE = "default"
 Priority = Annotated[int, described(ge=0, le=100)]
+# Programs write "" for what isn't said: that is the default queue.
+QueueName = Annotated[
+    str, described(pattern="^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=DNS_LABEL_LENGTH_MAX)
+]
 
 
 class T9kScheduler(Value):
     """The job's place with the T9k Scheduler: all its pods start together or not at all."""
 
-    queue: Annotated[Name, described("The queue the job's pods wait in.")] = "default"
+    queue: Annotated[QueueName, described("The queue the job's pods wait in; empty: default.")] = (
+        DEFAULT_QUEUE
+    )
     priority: Annotated[
         Priority, described("The job's priority within its queue; higher goes first.")
     ] = 0

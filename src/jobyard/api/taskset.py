@@ -5,10 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from jobyard.api.rules import JOB_NAME, digits
-from jobyard.api.taskset_status import TASKSET_REPLICAS_MAX, TaskSetStatus
+from jobyard.api.rules import digits
+from jobyard.api.taskset_status import (
+    ROW_BYTES,
+    ROWS_BYTES_MAX,
+    TASKSET_REPLICAS_MAX,
+    TaskSetStatus,
+)
 from jobyard.api.value import (
-    DNS_LABEL_LENGTH_MAX,
     JSON,
     TYPES_MAX,
     Count,
@@ -20,7 +24,12 @@ from jobyard.api.value import (
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted, unique_by
 
+# So many are made; the original takes any number, and so does the schema.
 RETRIES_MAX = 9999
+# Kubernetes' bound for the names of most objects, pods among them.
+POD_NAME_LENGTH_MAX = 253
+QUEUE_LENGTH_MAX = 253
+EVENTS_MAX = 64
 
 
 class Retry(Value):
@@ -29,7 +38,7 @@ class Retry(Value):
     retry: Annotated[bool, described("Whether there is a retry at all.")] = False
     delay: Annotated[Count, described("Seconds to wait before the next attempt.")] = 0
     max_retry_count: Annotated[
-        int, described("How often it is tried again.", ge=0, le=RETRIES_MAX)
+        Count, described(f"How often it is tried again; at most {RETRIES_MAX} times.")
     ] = 0
 
 
@@ -68,8 +77,10 @@ class CompletionPolicy(Value):
         described("The role succeeds once this many replicas have; absent: all."),
     ] = None
     max_failed: Annotated[
-        Annotated[int, described(ge=1, le=2**31 - 1)],
-        described("The role fails once this many replicas have failed for good."),
+        Annotated[int, described(ge=0, le=2**31 - 1)],
+        described(
+            "The role fails once this many replicas have failed for good; 0: with the first, as 1."
+        ),
     ] = 1
 
 
@@ -78,7 +89,13 @@ class Role(Value):
 
     name: Annotated[Name, described("The role's name, part of its pods' names.")]
     replicas: Annotated[
-        int, described("How many replicas the role has.", ge=1, le=TASKSET_REPLICAS_MAX)
+        int,
+        described(
+            f"How many replicas the role has. A TaskSet has at most {TASKSET_REPLICAS_MAX} in all,"
+            " fewer with long names: its status has to fit into what an API server stores.",
+            ge=1,
+            le=TASKSET_REPLICAS_MAX,
+        ),
     ] = 1
     completion_policy: Annotated[
         CompletionPolicy | None, described("When the role has succeeded or failed.")
@@ -89,9 +106,9 @@ class Role(Value):
     event_policy: Annotated[
         tuple[EventPolicy, ...],
         described(
-            "What the role's end means; absent: its failure fails the TaskSet.",
-            max_length=3,
-            rules=(unique_by("event", "event"),),
+            "What the role's end means; absent: its failure fails the TaskSet. Of entries for the"
+            " same event the first counts.",
+            max_length=EVENTS_MAX,
         ),
     ] = ()
     template: Annotated[
@@ -130,6 +147,18 @@ class Role(Value):
 class TaskSetSpec(Value):
     """The roles, and how often the whole is tried again."""
 
+    queue: Annotated[
+        Annotated[str, described(max_length=QUEUE_LENGTH_MAX)] | None,
+        described(
+            "Has no effect, as with Octopus' own controller; a scheduler is named in the template."
+        ),
+    ] = None
+    priority: Annotated[
+        int | None,
+        described(
+            "Has no effect, as with Octopus' own controller; use priorityClassName in the template."
+        ),
+    ] = None
     retry_policy: Annotated[
         Retry | None, described("Retries of the whole TaskSet; absent: none.")
     ] = None
@@ -139,18 +168,7 @@ class TaskSetSpec(Value):
             "The roles.",
             min_length=1,
             max_length=TYPES_MAX,
-            rules=(
-                unique_by("name", "role"),
-                Rule(
-                    cel=f"self.map(r, r.replicas).sum() <= {TASKSET_REPLICAS_MAX}",
-                    message=f"a TaskSet has at most {TASKSET_REPLICAS_MAX} replicas in all",
-                    message_cel=formatted(
-                        "the TaskSet has %s replicas in all;"
-                        f" at most {TASKSET_REPLICAS_MAX} are possible",
-                        "self.map(r, r.replicas).sum()",
-                    ),
-                ),
-            ),
+            rules=(unique_by("name", "role"),),
         ),
     ]
 
@@ -172,7 +190,7 @@ _POD_NAME_LENGTH = (
     f" + {digits('r.replicas')}"
 )
 _TOLD = formatted(
-    f"pod %s-%s-%s-%s-%s would have a name of %s characters; at most {DNS_LABEL_LENGTH_MAX} are"
+    f"pod %s-%s-%s-%s-%s would have a name of %s characters; at most {POD_NAME_LENGTH_MAX} are"
     " possible: shorten the name",
     "self.metadata.name",
     "r.name",
@@ -180,6 +198,10 @@ _TOLD = formatted(
     _REPLICA_ATTEMPT,
     "r.replicas - 1",
     _POD_NAME_LENGTH,
+)
+_REPLICAS = "self.spec.roles.map(r, r.replicas).sum()"
+_ROWS_BYTES = (
+    f"self.spec.roles.map(r, r.replicas * ({ROW_BYTES} + size(r.name) + {_POD_NAME_LENGTH})).sum()"
 )
 
 
@@ -190,13 +212,26 @@ class TaskSet(Resource):
     status: Annotated[TaskSetStatus | None, described("What is observed of the TaskSet.")] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
-        JOB_NAME,
         Rule(
-            cel=f"self.spec.roles.all(r, {_POD_NAME_LENGTH} <= {DNS_LABEL_LENGTH_MAX})",
-            message=f"a pod's name would have more than {DNS_LABEL_LENGTH_MAX} characters:"
+            cel=f"self.spec.roles.all(r, {_POD_NAME_LENGTH} <= {POD_NAME_LENGTH_MAX})",
+            message=f"a pod's name would have more than {POD_NAME_LENGTH_MAX} characters:"
             " shorten the name",
-            message_cel=f"self.spec.roles.filter(r, {_POD_NAME_LENGTH} > {DNS_LABEL_LENGTH_MAX})"
+            message_cel=f"self.spec.roles.filter(r, {_POD_NAME_LENGTH} > {POD_NAME_LENGTH_MAX})"
             f".map(r, {_TOLD})[0]",
             field=".metadata.name",
+        ),
+        Rule(
+            cel=f"{_ROWS_BYTES} <= {ROWS_BYTES_MAX}",
+            message=f"the status of so many replicas would be too large: at most"
+            f" {TASKSET_REPLICAS_MAX} are possible, and fewer the longer the names are",
+            message_cel=formatted(
+                f"the status of %s replicas with names of this length would need %s bytes; at most"
+                f" {ROWS_BYTES_MAX} are possible, which is about %s replicas: use fewer, or"
+                " shorter names",
+                _REPLICAS,
+                _ROWS_BYTES,
+                f"{ROWS_BYTES_MAX} * {_REPLICAS} / {_ROWS_BYTES}",
+            ),
+            field=".spec.roles",
         ),
     )

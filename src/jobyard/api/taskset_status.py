@@ -1,19 +1,31 @@
 """The status of a TaskSet: the four Go structs of the Octopus documentation.
 
-The JSON names are those of the structs, so that what reads them goes on working.
+The JSON names are those of the structs, and every field is always there, zero, empty or null, as Go
+writes structs without `omitempty`: what reads them goes on working.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from jobyard.api.value import TYPES_MAX, Count, Timestamp, Value
 from jobyard.schema.derive import described
 
-TASKSET_REPLICAS_MAX = 2000
+# What the rows of all replicas may take as JSON; the rest of a status is small beside them.
+ROWS_BYTES_MAX = 1_150_000
+# What a row takes at least, beside the names of its role and of its pod.
+ROW_BYTES = 480
+# With the shortest names there are, `a-b-0-0-2331`; longer ones leave room for fewer.
+TASKSET_REPLICAS_MAX = ROWS_BYTES_MAX // (ROW_BYTES + len("b") + len("a-b-0-0-2331"))
+
+
+class Documented(Value, omit_defaults=False):
+    """A struct of the documentation, written with all its fields."""
+
+    WRITES_NULLS: ClassVar[bool] = True
 
 
 class TaskSetState(StrEnum):
@@ -60,7 +72,7 @@ class RoleReplicaPhase(StrEnum):
     COMPLETED = "TaskRoleReplicaCompleted"
 
 
-class TerminatedInfo(Value):
+class TerminatedInfo(Documented):
     """How the main container ended."""
 
     exit_code: Annotated[int, described("Its exit code.")]
@@ -71,7 +83,7 @@ class TerminatedInfo(Value):
     reason: Annotated[str, described("One word for how it ended.")] = ""
 
 
-class RoleReplicaStatus(Value):
+class RoleReplicaStatus(Documented):
     """One replica of a role."""
 
     index: Annotated[Count, described("Its number within the role, from 0.")]
@@ -84,6 +96,9 @@ class RoleReplicaStatus(Value):
     finish_at: Annotated[Timestamp | None, described("When it ended.")] = None
     total_retried_count: Annotated[Count, described("How often it was retried.")] = 0
     pod_name: Annotated[str, described("Its pod's name.")] = ""
+    pod_reason: Annotated[
+        str, described("One word for why its pod stands as it does, such as Evicted.")
+    ] = ""
     pod_uid: Annotated[str | None, described("Its pod's uid.")] = msgspec.field(
         name="podUID", default=None
     )
@@ -102,7 +117,7 @@ class RoleReplicaStatus(Value):
     ] = None
 
 
-class RoleStatus(Value):
+class RoleStatus(Documented):
     """One role and its replicas."""
 
     name: Annotated[str, described("The role's name.")]
@@ -117,7 +132,7 @@ class RoleStatus(Value):
     ] = ()
 
 
-class TaskSetStatus(Value):
+class TaskSetStatus(Documented):
     """What is observed of a TaskSet."""
 
     phase: Annotated[TaskSetPhase | None, described("Where the attempt is.")] = None

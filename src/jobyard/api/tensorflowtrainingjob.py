@@ -10,13 +10,11 @@ from jobyard.api.job_spec import RigidTrainingSpec
 from jobyard.api.replicas import RestartingReplica
 from jobyard.api.rules import (
     JOB_NAME,
-    LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
     digits,
     digits_in_all,
     lacking,
-    mode_types,
     most_replicas,
     name_with_suffix,
     named_container,
@@ -85,10 +83,7 @@ class TensorFlowTrainingJobSpec(RigidTrainingSpec):
         TensorboardSpec | None, described("Serves the job's logs with TensorBoard.")
     ] = None
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        *mode_types(LISTED_TYPES),
-        *lacking("TensorFlowTrainingJob", Mode.ELASTIC),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (*lacking("TensorFlowTrainingJob", Mode.ELASTIC),)
 
 
 def _has_port_from(least: int) -> str:

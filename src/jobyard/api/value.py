@@ -41,7 +41,8 @@ JSON = Any
 Name = Annotated[str, described(pattern=DNS_LABEL, min_length=1, max_length=DNS_LABEL_LENGTH_MAX)]
 Argument = Annotated[str, described(max_length=ARGUMENT_LENGTH_MAX)]
 Arguments = Annotated[tuple[Argument, ...], described(max_length=ARGUMENTS_MAX)]
-AbsolutePath = Annotated[str, described(pattern="^/", max_length=PATH_LENGTH_MAX)]
+# Empty is as good as absent: that is how Go writes a path that nobody has given.
+AbsolutePath = Annotated[str, described(pattern="^(/|$)", max_length=PATH_LENGTH_MAX)]
 Timestamp = Annotated[str, described(date_time=True)]
 Count = Annotated[int, described(ge=0, le=INT32_MAX)]
 Quantity = Annotated[JSON, described(core=Core(name=core.QUANTITY_NAME))]
@@ -58,6 +59,7 @@ def pod_template(
         core=Core(
             name=core.POD_TEMPLATE,
             required=() if may_be_empty else ("spec",),
+            spared=("spec.containers",) if may_be_empty else (),
             rules=(("spec.containers", _UNIQUE_CONTAINERS), *rules),
         )
     )

@@ -10,12 +10,10 @@ from jobyard.api.job_spec import RigidTrainingSpec
 from jobyard.api.replicas import RestartingReplica
 from jobyard.api.rules import (
     JOB_NAME,
-    LISTED_TYPES,
     REPLICAS_IN_ALL,
     UNIQUE_TYPES,
     digits_in_all,
     lacking,
-    mode_types,
     most_replicas,
     named_container,
     pod_name_length,
@@ -74,10 +72,7 @@ class XGBoostTrainingJobSpec(RigidTrainingSpec):
         ),
     ]
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        *mode_types(LISTED_TYPES),
-        *lacking("XGBoostTrainingJob", Mode.ELASTIC),
-    )
+    RULES: ClassVar[tuple[Rule, ...]] = (*lacking("XGBoostTrainingJob", Mode.ELASTIC),)
 
 
 # `<job>-worker-<rank>.<job>` for each, and a comma after all but the last.

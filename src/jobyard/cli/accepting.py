@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from jobyard.api.kinds import kind_of
+from jobyard.cli.left_out import skipped
 from jobyard.cli.saying import say
 from jobyard.cli.sources import expect_names
 from jobyard.controller.world import JOB_KINDS
@@ -27,9 +28,18 @@ BAD_INPUT: Final = 2
 _NAMED_MAX: Final = 5
 
 
-def accepted(documents: Iterable[Document]) -> list[Checked]:
-    """The documents with what is known of them; ends the command if one has faults."""
-    results = [checked(document) for document in documents]
+def accepted(
+    documents: Iterable[Document], *, takes_all: bool = False, remedy: str = ""
+) -> list[Checked]:
+    """The documents with what is known of them; ends the command if one has faults.
+
+    What only the platform has is left out with a note, which names the `remedy`.
+    """
+    found = [checked(document) for document in documents]
+    left_out = [] if takes_all else [each for each in found if each.is_platforms]
+    results = [each for each in found if takes_all or not each.is_platforms]
+    for note in skipped(left_out, remedy):
+        say(note, err=True)
     # Of kinds that aren't ours nothing else is known here.
     expect_names(result.document for result in results if result.kind is None)
     if any(result.findings for result in results):
@@ -46,6 +56,10 @@ def accepted(documents: Iterable[Document]) -> list[Checked]:
 
 def no_job(results: Sequence[Checked]) -> str:
     """That there is nothing to run, and what there is instead."""
+    if not results:
+        return (
+            "there is no job of Jobyard in these files; `jobyard explain` lists the kinds it runs"
+        )
     found = list(
         dict.fromkeys(
             f"{each.value.get('kind')} ({each.value.get('apiVersion')})" for each in results

@@ -35,14 +35,22 @@ class _Versioned(msgspec.Struct, frozen=True):
     "-f", "--filename", "files", multiple=True, required=True, type=FileName(), metavar="FILE",
     help="A file, a folder, or - for standard input.",
 )  # fmt: skip
+@click.option(
+    "--all", "takes_all", is_flag=True,
+    help="Send workflows, notebooks and what else only the platform has, too.",
+)  # fmt: skip
 @deed_output
 @target_options
-def command(files: tuple[str, ...], output: str, target: Target) -> None:
+def command(files: tuple[str, ...], takes_all: bool, output: str, target: Target) -> None:
     """Create the objects in files, or change them to what the files say.
 
     What is wrong with a job is told before anything is changed.
     """
-    objects = [as_written(result) for result in accepted(read_sources(files))]
+    results = accepted(read_sources(files), takes_all=takes_all, remedy="--all sends it")
+    if not results:
+        say("nothing to apply", err=True)
+        return
+    objects = [as_written(result) for result in results]
 
     async def talk(sender: Sender, namespace: str) -> None:
         for value in objects:

@@ -25,8 +25,9 @@ from jobyard.client.errors import ClientError
 from jobyard.client.request import listing, resource_of
 from jobyard.client.sender import Sender
 from jobyard.controller.world import JOB_KINDS
+from jobyard.run.birth import Birth, EngineFailedError
 from jobyard.run.homes import HomeError, home_of
-from jobyard.run.private import Birth, EngineFailedError, spawn_engine
+from jobyard.run.private import spawn_engine
 from jobyard.run.runs import Run, State, runs_of
 
 

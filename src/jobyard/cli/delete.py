@@ -13,6 +13,7 @@ from jobyard.cli.asking import Found, ask, found, looked_for
 from jobyard.cli.deeds import Deed, deed_output, tell
 from jobyard.cli.durations import Duration
 from jobyard.cli.file_names import FileName
+from jobyard.cli.left_out import skipped
 from jobyard.cli.live.one_object import Reference, until_gone
 from jobyard.cli.live.pods import selector_of
 from jobyard.cli.live.troubles import on_stderr
@@ -24,6 +25,7 @@ from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
 from jobyard.client.request import PODS, Propagation, Resource, delete, listing
 from jobyard.client.sender import Sender
+from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import Document
 
 # Who waits longer than this is told for what.
@@ -54,6 +56,13 @@ def command(what: tuple[str, ...], filename: tuple[str, ...], target: Target, **
     if not what and not filename:
         raise click.UsageError("name what to delete, or a file with -f")
     documents = read_sources(filename) if filename else []
+    found = [checked(document) for document in documents]
+    others = [each for each in found if each.is_platforms]
+    for note in skipped(others, "`kubectl delete` deletes it"):
+        say(note, err=True)
+    documents = [each.document for each in found if not each.is_platforms]
+    if others and not documents and not what:
+        return
     expect_names(documents)
     named = [_named(document) for document in documents]
 

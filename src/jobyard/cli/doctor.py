@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from jobyard.cli.live.style import Palette, table
-from jobyard.cli.mappings import all_image_rules
+from jobyard.cli.mappings import all_image_rules, image_folder
 from jobyard.cli.needs import Check, kind_checks, own_environment
 from jobyard.cli.saying import say, say_json
 
@@ -103,7 +103,7 @@ def _hardware() -> Iterator[Check]:
 def _kinds(isolation: list[Check]) -> Iterator[Check]:
     vital = [each.name for each in isolation if each.needed_for == "sandboxes"]
     rules = all_image_rules((), os.environ)
-    environments = dict.fromkeys([own_environment(), *(Path(folder) for _, folder in rules)])
+    environments = dict.fromkeys([own_environment(), *map(image_folder, rules)])
     yield from kind_checks(
         environments, is_root=os.geteuid() == 0, sandboxes_lack=vital[0] if vital else ""
     )

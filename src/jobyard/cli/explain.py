@@ -76,7 +76,7 @@ def _descend(kind: Kind, steps: list[str]) -> Node:
 
 
 def _print(kind: Kind, steps: list[str], node: Node, fields: list[Field]) -> None:
-    say(f"{_PALETTE.faint('KIND')}     {kind.name}  ({kind.short_name})")
+    say(f"{_PALETTE.faint('KIND')}     {kind.name}  ({', '.join(kind.short_names)})")
     say(f"{_PALETTE.faint('VERSION')}  {kind.api_version}")
     if steps:
         path = ".".join(steps)

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("jobyard.cli.up", "Start the engine on this machine, for kubectl and jobyard alike."),
     "down": ("jobyard.cli.down", "Stop the engine and everything it runs."),
     "status": ("jobyard.cli.status", "Show which engines are running."),
+    "clean": ("jobyard.cli.clean", "Remove what nobody needs any more, and claims on request."),
     "logs": ("jobyard.cli.logs", "Show the logs of all replicas of a job, merged."),
     "exec": ("jobyard.cli.exec", "Run a command in a replica."),
     "shell": ("jobyard.cli.shell", "Open a shell in a replica."),

@@ -9,6 +9,8 @@ from typing import Final
 
 import click
 
+from jobyard.node.ordering.image_config import parts_of
+
 IMAGES_VARIABLE: Final = "JOBYARD_IMAGES"
 
 
@@ -23,13 +25,32 @@ def claim_folder(text: str) -> tuple[str, Path]:
 
 
 def image_rule(text: str) -> tuple[str, str]:
-    pattern, separator, folder = text.partition("=")
-    if not separator or not pattern or not folder:
-        raise click.BadParameter(f"{text!r} is not PATTERN=ENV, such as 'pytorch/*=./venv'")
+    """The pattern, and the folder with its options; paths no longer depend on where we are."""
+    pattern, folder, options = parts_of(text)
+    if not pattern or not folder:
+        raise click.BadParameter(
+            f"{text!r} is not PATTERN=ENV, such as 'pytorch/*=./venv',"
+            " nor PATTERN=ROOT,workdir=/workspace"
+        )
     path = Path(folder).expanduser().absolute()
     if not path.is_dir():
         raise click.BadParameter(f"{text!r}: there is no folder {path}")
-    return pattern, str(path)
+    return pattern, ",".join((str(path), *map(_absolute, options)))
+
+
+def image_folder(rule: tuple[str, str]) -> Path:
+    """The folder of a rule, without its options."""
+    return Path(parts_of("=".join(rule))[1])
+
+
+def _absolute(option: str) -> str:
+    name, _, value = option.partition("=")
+    if name != "config":
+        return option
+    path = Path(value).expanduser().absolute()
+    if not path.is_file():
+        raise click.BadParameter(f"{option!r}: there is no file {path}")
+    return f"config={path}"
 
 
 def all_image_rules(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from jobyard.api.run_mode import Mode
+from jobyard.api.run_mode import Mode, is_on, spelling
 from jobyard.api.value import REPLICAS_MAX
 from jobyard.cli.asking import Found, ask, declined, found, send
 from jobyard.cli.deeds import Deed, deed_output, tell
@@ -61,12 +61,25 @@ def _changed(target: Target, name: str, output: str, change: Change) -> None:
     tell(output, Deed(job.kind.name, job.namespace, job.name, already or change.done, what))
 
 
-def _run_mode(**modes: Any) -> dict[str, Any]:
-    return {"spec": {"runMode": modes}}
+def _block(spec: dict[str, Any], mode: Mode) -> dict[str, Any]:
+    return (spec.get("runMode") or {}).get(mode.value) or {}
+
+
+def _turned(mode: Mode, to: bool) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Turns a mode on or off by the field that the job itself has for it.
+
+    A file with the older spelling, applied again, must still be able to turn it back.
+    """
+
+    def patch(value: dict[str, Any]) -> dict[str, Any]:
+        field = spelling(_block(value["spec"], mode))
+        return {"spec": {"runMode": {mode.value: {field: to}}}}
+
+    return patch
 
 
 def _is_on(spec: dict[str, Any], mode: Mode) -> bool:
-    return bool(((spec.get("runMode") or {}).get(mode.value) or {}).get("enabled"))
+    return is_on(_block(spec, mode))
 
 
 @click.command("pause")
@@ -79,10 +92,9 @@ def pause(job: str, output: str, target: Target) -> None:
     The job keeps its place and its counts. After `resume` each replica starts anew,
     with the command of its resumeSpecs if it has one.
     """
-    patch = _run_mode(pause={"enabled": True})
     change = Change(
         mode=Mode.PAUSE,
-        patch=patch,
+        patch=_turned(Mode.PAUSE, to=True),
         done="is to pause",
         action="pause",
         already=lambda spec: "is to pause already" if _is_on(spec, Mode.PAUSE) else "",
@@ -96,10 +108,9 @@ def pause(job: str, output: str, target: Target) -> None:
 @target_options
 def resume(job: str, output: str, target: Target) -> None:
     """Start the replicas of a paused JOB again."""
-    patch = _run_mode(pause={"enabled": False})
     change = Change(
         mode=Mode.PAUSE,
-        patch=patch,
+        patch=_turned(Mode.PAUSE, to=False),
         done="is to go on",
         action="resume",
         already=lambda spec: "" if _is_on(spec, Mode.PAUSE) else "is not paused",
@@ -117,17 +128,31 @@ def debug(job: str, off: bool, output: str, target: Target) -> None:
 
     Replicas that run are made anew. Then `jobyard shell JOB REPLICA` opens a shell in one.
     """
-    patch = _run_mode(debug={"enabled": not off})
     already = "is not in debug mode" if off else "is in debug mode already"
     change = Change(
         mode=Mode.DEBUG,
-        patch=patch,
+        patch=_turned(Mode.DEBUG, to=not off),
         done="leaves debug mode" if off else "is in debug mode now",
         action="debug",
         details={"enabled": not off},
         already=lambda spec: already if _is_on(spec, Mode.DEBUG) is not off else "",
     )
     _changed(target, job, output, change)
+
+
+def _why_not_elastic(value: dict[str, Any]) -> str:
+    """Why a job can't be scaled, and what to do; empty if it can."""
+    spec = value.get("spec") or {}
+    if "elastic" not in spec:
+        return "spec.elastic must be set when a job is created"
+    if not is_on(spec["elastic"]):
+        return "spec.elastic.enabled is not true; pause the job to change that"
+    if value.get("kind") == "PyTorchTrainingJob" and not is_on(spec.get("torchrunConfig")):
+        return (
+            "spec.elastic has no effect without torchrun; pause the job and set"
+            " spec.torchrunConfig.enabled to true"
+        )
+    return ""
 
 
 @click.command("scale")
@@ -142,12 +167,9 @@ def scale(job: str, replicas: int, output: str, target: Target) -> None:
     """
 
     def patch(value: dict[str, Any]) -> dict[str, Any]:
-        elastic = (value["spec"].get("elastic") or {}) if "spec" in value else {}
-        if not elastic.get("enabled"):
-            name = value["metadata"]["name"]
-            raise click.ClickException(
-                f"{name} is not elastic: spec.elastic must be set when a job is created"
-            )
+        why = _why_not_elastic(value)
+        if why:
+            raise click.ClickException(f"{value['metadata']['name']} is not elastic: {why}")
         return {"spec": {"elastic": {"expectedReplicas": replicas}}}
 
     noun = "replica" if replicas == 1 else "replicas"

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from jobyard.cli.file_names import FileName
+from jobyard.cli.left_out import skipped
 from jobyard.cli.printing import print_objects
 from jobyard.cli.saying import say
 from jobyard.cli.sources import read_sources
@@ -44,6 +45,8 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
         for result in results
         if result.kind and (description := described(result.kind, result.value)) is not None
     ]
+    for note in skipped([result for result in results if result.is_platforms]):
+        say(note, err=True)
     for result, description in jobs:
         say(_pods_line(result, description), err=True)
     try:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,12 @@ import msgspec
 
 from jobyard.cli.accepting import accepted, no_job, told_by_controllers
 from jobyard.cli.durations import Duration
-from jobyard.cli.engine_options import DEFAULT_NETWORK, LOG_BYTES_DEFAULT, engine_options
+from jobyard.cli.engine_options import (
+    DEFAULT_NETWORK,
+    DISK_BYTES_DEFAULT,
+    LOG_BYTES_DEFAULT,
+    engine_options,
+)
 from jobyard.cli.file_names import FileName
 from jobyard.cli.left_runs import tell_of_left_runs
 from jobyard.cli.live import rows
@@ -39,8 +44,9 @@ from jobyard.client.discovery import UnknownKindError
 from jobyard.client.errors import ClientError
 from jobyard.manifest.reading import Document
 from jobyard.node.ordering.environment import inherited
+from jobyard.run.birth import Birth, EngineFailedError
 from jobyard.run.homes import HomeError, Presence, home_of, standing
-from jobyard.run.private import Birth, EngineFailedError, fork_engine
+from jobyard.run.private import prepared
 from jobyard.run.runs import Record, now
 
 
@@ -58,13 +64,18 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool
     output: str
     log_size: int = LOG_BYTES_DEFAULT
+    disk_budget: int = DISK_BYTES_DEFAULT
     network: IPv4Network = DEFAULT_NETWORK
     target: Target
 
     @property
     def needs_private_engine(self) -> bool:
         """Whether something was said that only an engine of one's own can do."""
-        is_engine_told = self.network != DEFAULT_NETWORK or self.log_size != LOG_BYTES_DEFAULT
+        is_engine_told = (self.network, self.log_size, self.disk_budget) != (
+            DEFAULT_NETWORK,
+            LOG_BYTES_DEFAULT,
+            DISK_BYTES_DEFAULT,
+        )
         is_machine_told = self.pvc or self.image or self.strict or self.runtime != "auto"
         return bool(is_machine_told or is_engine_told)
 
@@ -83,7 +94,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     multiple=True,
     callback=lambda _c, _p, values: tuple(image_rule(value) for value in values),
     metavar="PATTERN=ENV",
-    help="The virtualenv or root folder that images like PATTERN stand for; also $JOBYARD_IMAGES.",
+    help="The virtualenv or root folder that images like PATTERN stand for; also $JOBYARD_IMAGES."
+    " A root folder may be followed by ,workdir=DIR ,env=NAME=VALUE ,user=USER ,config=FILE.",
 )
 @click.option(
     "--set",
@@ -132,12 +144,15 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None
     130: interrupted (the jobs are stopped first).
     """
     flags = Flags(**given)
-    objects = _objects(read_sources(files), flags)
-    presence = _engine_to_use(flags)
-    if not flags.target.names_cluster:
-        tell_of_left_runs()
     # Before there is a loop: it is forked.
-    birth = None if _is_elsewhere(flags, presence) else fork_engine(_record(objects, flags))
+    with nullcontext() if flags.target.names_cluster else prepared() as engine:
+        objects = _objects(read_sources(files), flags)
+        presence = _engine_to_use(flags)
+        birth = None
+        if engine is not None:
+            tell_of_left_runs()
+            if presence is None:
+                birth = engine.begin(_record(objects, flags))
     try:
         code = asyncio.run(_run(objects, flags, presence, birth))
     except (ClientError, HomeError, SubmissionError, UnknownKindError) as problem:
@@ -172,10 +187,6 @@ def _engine_to_use(flags: Flags) -> Presence | None:
     return presence
 
 
-def _is_elsewhere(flags: Flags, presence: Presence | None) -> bool:
-    return flags.target.names_cluster or presence is not None
-
-
 def _record(objects: Sequence[dict[str, Any]], flags: Flags) -> Record:
     return Record(
         jobs=tuple(title_of(obj) for obj in objects if is_job(obj)),
@@ -189,6 +200,7 @@ def _record(objects: Sequence[dict[str, Any]], flags: Flags) -> Record:
         images=all_image_rules(flags.image, os.environ),
         network=str(flags.network),
         log_bytes=flags.log_size,
+        disk_bytes=flags.disk_budget,
         keeps=flags.keep,
     )
 

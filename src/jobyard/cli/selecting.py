@@ -120,7 +120,7 @@ def named_resources(text: str) -> list[Resource]:
     if wanted in JOBS:
         return [resource_of(kind) for kind in JOB_KINDS]
     for kind in KINDS:
-        if wanted in (kind.singular, kind.plural, kind.short_name):
+        if wanted in (kind.singular, kind.plural, *kind.short_names):
             return [resource_of(kind)]
     for resource, short in _SHORT.items():
         if wanted in (resource.kind.lower(), resource.plural, *short):

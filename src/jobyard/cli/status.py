@@ -9,14 +9,18 @@ from typing import Final
 
 import click
 
+from jobyard.cli.disk_lines import engine_disk, engine_line, home_disk, home_line
 from jobyard.cli.engines import engine_as_json
 from jobyard.cli.left_runs import line_about
 from jobyard.cli.saying import say, say_json
 from jobyard.client.readiness import not_ready
+from jobyard.node.disk_use import Measure
 from jobyard.run.homes import DataFolder, Presence, home_of, private_ones, standing
 from jobyard.run.runs import left_runs
 
 ANSWER_SECONDS: Final = 3.0
+# For all sizes together: who asks how things stand doesn't wait for a million files.
+MEASURE_SECONDS: Final = 0.4
 
 
 @click.command("status")
@@ -27,7 +31,9 @@ ANSWER_SECONDS: Final = 3.0
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.pass_context
 def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
-    """Show which engines are running, and what ails them. Exit code 1 if there is none.
+    """Show which engines are running, what ails them, and what is kept on the disk.
+
+    Exit code 1 if there is none.
 
     Those are the one of `up` and those of `run`; one that `up` was given a --data-dir for is
     shown when the same is given here.
@@ -36,12 +42,19 @@ def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
     folders = (
         [DataFolder(data_dir.absolute())] if data_dir else [standing(home), *private_ones(home)]
     )
+    measure = Measure(MEASURE_SECONDS)
     running = [(folder, folder.presence) for folder in folders]
     found = [(folder, presence) for folder, presence in running if presence is not None]
     if output == "json":
+        disks = [engine_disk(folder, presence, measure) for folder, presence in found]
+        shared = home_disk(data_dir or home, measure, is_home=data_dir is None)
         engines = [
-            {**engine_as_json(folder, presence), "troubles": _troubles(folder, presence)}
-            for folder, presence in found
+            {
+                **engine_as_json(folder, presence),
+                "troubles": _troubles(folder, presence),
+                "disk": disk | shared,
+            }
+            for (folder, presence), disk in zip(found, disks, strict=True)
         ]
         say_json(engines, indent=2)
     else:
@@ -53,6 +66,9 @@ def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
             )
             for trouble in _troubles(folder, presence):
                 say(f"  trouble  {trouble}")
+            say(f"  disk     {engine_line(folder, presence, measure)}")
+        if line := home_line(data_dir or home, measure, is_home=data_dir is None):
+            say(line)
         if not found:
             say(_nothing(folders, data_dir), err=True)
         if not data_dir:

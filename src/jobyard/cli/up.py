@@ -58,7 +58,8 @@ LOG_LINES: Final = 3
 @click.option(
     "--image", multiple=True, metavar="PATTERN=ENV",
     callback=lambda _c, _p, values: tuple(image_rule(value) for value in values),
-    help="The virtualenv or root folder that images like PATTERN stand for; also $JOBYARD_IMAGES.",
+    help="The virtualenv or root folder that images like PATTERN stand for; also $JOBYARD_IMAGES."
+    " A root folder may be followed by ,workdir=DIR ,env=NAME=VALUE ,user=USER ,config=FILE.",
 )  # fmt: skip
 @engine_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
@@ -117,6 +118,7 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
         claims_kept=claims_of(home) if folder.path == standing(home).path else None,
         network=given["network"],
         log_bytes=given["log_size"],
+        disk_bytes=given["disk_budget"],
     )
     # What is said on the way is no part of the answer.
     tell = partial(say, err=given["output"] == "json")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 
 import click
 
 from jobyard.cli.file_names import FileName
+from jobyard.cli.left_out import skipped
 from jobyard.cli.live.style import Palette
 from jobyard.cli.saying import say, say_json
 from jobyard.cli.sequences import in_a_row
@@ -17,7 +17,6 @@ from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
 from jobyard.schema.finding import Finding, Severity, dotted, is_error
 
-_NOTES_MAX = 5
 _PALETTE = Palette()
 _QUOTED = re.compile(r'write ("[^"\']*")$')
 
@@ -114,7 +113,7 @@ def _summary(results: list[Checked], *, strict: bool) -> list[str]:
     others = [result for result in results if result not in ours]
     errors = sum(1 for r in ours for f in r.findings if is_error(f))
     warnings = sum(1 for r in ours for f in r.findings if f.severity is Severity.WARNING)
-    lines = _skipped(others)
+    lines = skipped(others)
     if not ours:
         return [*lines, "nothing to check"]
     told = [_count(len(ours), "object")]
@@ -124,18 +123,6 @@ def _summary(results: list[Checked], *, strict: bool) -> list[str]:
     fails = errors or (strict and warnings)
     mark = _PALETTE.failure("✗") if fails else _PALETTE.success("✓")
     return [*lines, f"{mark} {', '.join(told)}" + ("" if errors or warnings else ", all valid")]
-
-
-def _skipped(others: list[Checked]) -> list[str]:
-    """A note for each document that isn't ours; for many, one note in all."""
-    if len(others) <= _NOTES_MAX:
-        return [
-            f"{other.document.source}: {other.title}: not a kind of Jobyard, skipped"
-            for other in others
-        ]
-    kinds = Counter(str(other.document.value.get("kind")) for other in others)
-    told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-    return [f"{len(others)} documents are not of a kind of Jobyard and were skipped: {told}"]
 
 
 def _count(number: int, noun: str) -> str:

@@ -8,7 +8,7 @@ those are here that Jobyard makes, reads or writes. Refuses to know about HTTP.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -59,6 +59,7 @@ def may_name(text: str) -> bool:
     return text not in ("", ".", "..") and "/" not in text
 
 
+@lru_cache(maxsize=1024)
 def _segment(text: str) -> str:
     assert text not in (".", ".."), f"{text!r} is not the name of an object"
     return quote(text, safe="")

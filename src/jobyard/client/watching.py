@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from enum import StrEnum
-from typing import Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Final, Generic, NoReturn, Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -45,6 +45,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 Decode = Callable[[bytes], T]
 # Told of each failure and how many there were in a row, for logs and metrics.
 Notice = Callable[[ClientError, int], None]
+# Whether this version of the object of that namespace and name is known, which is asked before it
+# is decoded.
+Knows = Callable[[str, str, str], bool]
 # Told of each version of an object that is left out, once.
 Report = Callable[[Unreadable], None]
 
@@ -80,6 +83,15 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     watch_seconds: int = WATCH_SECONDS
 
 
+class Hearing(TypedDict, total=False):
+    """What a follower asks or tells its caller, beside what the sink is told."""
+
+    notice: Notice
+    # Without it a line of the log.
+    report: Report
+    knows: Knows
+
+
 class EventType(StrEnum):
     """The types of watch events."""
 
@@ -107,6 +119,8 @@ class _Page(msgspec.Struct, frozen=True):
 
 class _ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
+    namespace: str = ""
+    name: str = ""
 
 
 class _Object(msgspec.Struct, frozen=True):
@@ -130,8 +144,7 @@ async def follow(
     sink: Sink[T],
     *,
     backoff: Backoff = PATIENCE,
-    notice: Notice | None = None,
-    report: Report = _warn,
+    **hearing: Unpack[Hearing],
 ) -> NoReturn:
     """Keep `sink` up to date until cancelled.
 
@@ -141,8 +154,11 @@ async def follow(
     3. Items of a list of Kubernetes' own kinds carry neither apiVersion nor kind.
     4. What `decode` raises costs the one object: the sink isn't told of that version. One that is
        gone is told by a new list.
+    5. A version that the sink `knows` isn't decoded, and the sink isn't told of it.
     """
-    follower = _Follower(sender, watched, _Reader(watched.resource, decode, report), sink, backoff)
+    notice = hearing.get("notice")
+    reader = _Reader(watched.resource, decode, hearing.get("report", _warn))
+    follower = _Follower(sender, watched, reader, sink, backoff, hearing.get("knows"))
     failures = 0
     while True:
         started = asyncio.get_running_loop().time()
@@ -204,10 +220,12 @@ class _Follower(Generic[T]):
         reader: _Reader[T],
         sink: Sink[T],
         backoff: Backoff,
+        knows: Knows | None,
     ) -> None:
         self._sender = sender
         self._watched = watched
         self._reader = reader
+        self._knows = knows
         self._sink = sink
         self._dice = backoff.dice
         # None: we have to list.
@@ -299,16 +317,19 @@ class _Follower(Generic[T]):
                     # Our place is still the one before it; the next object moves it on.
                     self._reader.leave_out(bytes(event.object), error)
                     continue
-                if not self._tell(event, seen.metadata.resource_version):
+                if not self._tell(event, seen.metadata):
                     self._version = None
                     return
                 # Only now: what the sink hasn't taken would be lost by resuming after it.
                 self._version, self._refusals = seen.metadata.resource_version, 0
 
-    def _tell(self, event: _Event, version: str) -> bool:
+    def _tell(self, event: _Event, meta: _ObjectMeta) -> bool:
         """Whether the sink knows now what there is, but for what can't be read."""
+        version = meta.resource_version
         match event.type:
             case EventType.ADDED | EventType.MODIFIED:
+                if self._knows is not None and self._knows(meta.namespace, meta.name, version):
+                    return True
                 changed = self._reader.read(bytes(event.object))
                 if changed is not None:
                     self._sink.changed(changed)

@@ -93,6 +93,7 @@ class Metrics:
             buckets=_REQUEST_BUCKETS,
             registry=registry,
         )
+        self._called: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._leader = Gauge(
             "jobyard_leader", "1 while this process leads, 0 while it stands by", registry=registry
         )
@@ -138,9 +139,15 @@ class Metrics:
     def called(self, verb: str, code: int, seconds: float) -> None:
         """The API server has answered, or (code 0) not; fits `Transport(observe=…)`."""
         label = verb if verb in VERBS else OTHER
-        is_known = code == 0 or 100 <= code < 600
-        self._requests.labels(label, str(code) if is_known else OTHER).inc()
-        self._latencies.labels(label).observe(seconds)
+        counted = code if code == 0 or 100 <= code < 600 else -1
+        # Finding a metric by its labels takes as long as counting does, thousands of times.
+        found = self._called.get((label, counted))
+        if found is None:
+            requests = self._requests.labels(label, OTHER if counted < 0 else str(counted))
+            found = self._called[label, counted] = requests, self._latencies.labels(label)
+        requests, latencies = found
+        requests.inc()
+        latencies.observe(seconds)
 
     def leading(self, is_leading: bool) -> None:
         """This process leads from now on, or no longer does."""

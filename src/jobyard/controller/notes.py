@@ -16,10 +16,17 @@ from jobyard.plan.decision import Child, ChildKey, Obstacle, PodWarning, Wanted
 from jobyard.plan.description import Description
 from jobyard.plan.equipment import wanted_objects
 from jobyard.plan.lowering import lowered
+from jobyard.schema.finding import warning
 
-_NO_GANG = (
-    "runs without a gang: the controller was started with --gang-scheduler=none, so queue and"
-    " priority have no effect and the pods go to the default scheduler"
+_NO_GANG = warning(
+    ("spec", "scheduler"),
+    "makes no gang: the controller was started with --gang-scheduler=none, so queue and priority"
+    " have no effect and the pods go to the default scheduler",
+)
+
+_NO_QUEUE = warning(
+    ("spec", "tensorboardSpec", "scheduler"),
+    "has no effect: the controller was started with --gang-scheduler=none",
 )
 
 
@@ -99,7 +106,15 @@ class Notes:
 
     def _described(self, record: JobRecord) -> Description:
         description = lowered(record.kind, record.job)
-        if description.gang is None or self._has_gang_scheduler:
-            return description
-        warnings = (*description.warnings, _NO_GANG)
-        return msgspec.structs.replace(description, gang=None, warnings=warnings)
+        return description if self._has_gang_scheduler else _without_queues(description)
+
+
+def _without_queues(description: Description) -> Description:
+    warnings, board = description.warnings, description.tensorboard
+    if description.gang is not None:
+        warnings = (*warnings, _NO_GANG)
+    if board is not None and board.scheduler is not None:
+        if board.scheduler.t9k_scheduler is not None:
+            warnings = (*warnings, _NO_QUEUE)
+        board = msgspec.structs.replace(board, scheduler=None)
+    return msgspec.structs.replace(description, gang=None, tensorboard=board, warnings=warnings)

@@ -82,7 +82,7 @@ def event_about(about: Mapping[str, str], event: Event, now: float) -> dict[str,
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{about['name'][:_NAME_LENGTH_MAX]}.{digest}",
+            "name": f"{about['name'][:_NAME_LENGTH_MAX].rstrip('-.')}.{digest}",
             "namespace": about["namespace"],
         },
         "involvedObject": dict(about),
@@ -95,6 +95,16 @@ def event_about(about: Mapping[str, str], event: Event, now: float) -> dict[str,
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
     }
+
+
+def whole_status_patch(record: JobRecord, status: Any) -> list[dict[str, Any]]:
+    """All of a status that has nulls: in a merge patch they would mean that something goes."""
+    values = {
+        "/metadata/uid": record.uid,
+        "/metadata/resourceVersion": record.version,
+        "/status": status,
+    }
+    return [{"op": "add", "path": path, "value": value} for path, value in values.items()]
 
 
 def status_patch(record: JobRecord, old: Any, new: Any) -> dict[str, Any]:

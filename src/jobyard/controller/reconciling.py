@@ -22,6 +22,7 @@ from jobyard.client.request import (
     Request,
     create,
     delete,
+    json_patch,
     merge_patch,
     resource_named,
     resource_of,
@@ -31,7 +32,13 @@ from jobyard.controller.counting import restarts_between
 from jobyard.controller.creating import Creating
 from jobyard.controller.lookups import Lookups
 from jobyard.controller.notes import Notes
-from jobyard.controller.objects import Keyed, MakeKeys, event_object, status_patch
+from jobyard.controller.objects import (
+    Keyed,
+    MakeKeys,
+    event_object,
+    status_patch,
+    whole_status_patch,
+)
 from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.troubles import Troubles
@@ -206,11 +213,7 @@ class Reconciler:
 
     async def _write_status(self, record: JobRecord, status: msgspec.Struct) -> bool:
         note = self._notes.of(record)
-        old = msgspec.to_builtins(record.status) if record.status is not None else {}
-        patch = status_patch(record, old, msgspec.to_builtins(status))
-        resource = resource_of(record.kind)
-        request = merge_patch(resource, record.namespace, record.name, patch, subresource="status")
-        outcome = await self._sent(record, request)
+        outcome = await self._sent(record, _status_request(record, status))
         if outcome is None or outcome.status >= _SERVER_ERROR:
             note.unsure_of = record.version
             return False
@@ -272,6 +275,16 @@ def _started_after(record: JobRecord, plan: Plan, now: float) -> float | None:
     has_run = getattr(record.status, "start_at", None) is not None
     is_new = record.phase == Phase.PENDING and after == Phase.RUNNING and not has_run
     return now - record.created_at if is_new else None
+
+
+def _status_request(record: JobRecord, status: msgspec.Struct) -> Request:
+    resource, new = resource_of(record.kind), msgspec.to_builtins(status)
+    if getattr(status, "WRITES_NULLS", False):
+        whole = whole_status_patch(record, new)
+        return json_patch(resource, record.namespace, record.name, whole, subresource="status")
+    old = msgspec.to_builtins(record.status) if record.status is not None else {}
+    patch = status_patch(record, old, new)
+    return merge_patch(resource, record.namespace, record.name, patch, subresource="status")
 
 
 def _delete_request(record: JobRecord, each: Delete) -> Request:

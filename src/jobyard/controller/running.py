@@ -157,7 +157,15 @@ class Controller:
         heard = partial(self.progress.heard, f"the watch of {watched.resource.plural}")
         heard()
         sink = _Announced(shelf, self._listed.set, heard)
-        await follow(self._sender, watched, decode, sink, notice=tell, report=self._reports.tell)
+        await follow(
+            self._sender,
+            watched,
+            decode,
+            sink,
+            notice=tell,
+            report=self._reports.tell,
+            knows=sink.confirmed,
+        )
 
     async def _work_together(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -223,6 +231,10 @@ class _Announced(Generic[T]):
     def changed(self, obj: T) -> None:
         self._heard()
         self._shelf.changed(obj)
+
+    def confirmed(self, namespace: str, name: str, version: str) -> bool:
+        self._heard()
+        return self._shelf.confirmed(namespace, name, version)
 
     def removed(self, obj: T) -> None:
         self._heard()

@@ -87,6 +87,16 @@ class Shelf(Generic[T]):
         self._reached = max(self._reached, number(obj.version))
         self._put_if_newer(obj)
 
+    def confirmed(self, namespace: str, name: str, version: str) -> bool:
+        """Whether this is what an answer has told already: most of the news of what we made."""
+        key = (namespace, name)
+        known = self._objects.get(key)
+        if known is None or known.version != version:
+            return False
+        self._reached = max(self._reached, number(version))
+        self._unconfirmed.pop(key, None)
+        return True
+
     def removed(self, obj: T) -> None:
         self._reached = max(self._reached, number(obj.version))
         known = self._objects.get(key_of(obj))
@@ -102,8 +112,9 @@ class Shelf(Generic[T]):
 
     def absorb(self, obj: T) -> None:
         """Take an answer to a write of our own."""
-        if number(obj.version) > self._reached:
-            self._unconfirmed[key_of(obj)] = number(obj.version)
+        version = number(obj.version)
+        if version > self._reached:
+            self._unconfirmed[key_of(obj)] = version
             self._put_if_newer(obj, is_confirmed=False)
 
     def forget(self, obj: T) -> None:
@@ -115,7 +126,8 @@ class Shelf(Generic[T]):
     def _put_if_newer(self, obj: T, *, is_confirmed: bool = True) -> None:
         key = key_of(obj)
         known = self._objects.get(key)
-        if known is not None and number(known.version) > number(obj.version):
+        is_same = known is not None and known.version == obj.version
+        if known is not None and not is_same and number(known.version) > number(obj.version):
             return
         if is_confirmed:
             self._unconfirmed.pop(key, None)
@@ -125,7 +137,7 @@ class Shelf(Generic[T]):
             # Another one has the name by now: whoever had it before has lost something.
             self._leave(known)
             self._tell(known)
-        if known is None or known.version != obj.version:
+        if not is_same:
             self._tell(obj)
 
     def _drop(self, obj: T) -> None:

@@ -13,14 +13,17 @@ import msgspec
 
 from jobyard.api.crd import schema_node
 from jobyard.api.genericjob import GenericJob
-from jobyard.api.kinds import KINDS, Group, Kind, kind_of
+from jobyard.api.kinds import KINDS, Kind, kind_of
+from jobyard.api.podgroup import PodGroup
+from jobyard.api.queue import Queue
+from jobyard.manifest.others import is_platforms, mistakes
 from jobyard.manifest.reading import Document
 from jobyard.manifest.spelling import respelled
-from jobyard.plan.advice import advice
+from jobyard.plan.advice import advice, scheduling_advice
 from jobyard.plan.lowering import described
 from jobyard.plan.variables import bad_variables
 from jobyard.schema.admission import admitted
-from jobyard.schema.finding import Finding, Path, dotted, enumerated, error, is_error, warning
+from jobyard.schema.finding import Finding, Path, dotted, error, is_error, warning
 from jobyard.schema.node import EMPTY, Node
 from jobyard.schema.objectmeta import object_meta
 from jobyard.schema.validation import type_of
@@ -41,6 +44,11 @@ class Checked(msgspec.Struct, frozen=True):
     @property
     def has_errors(self) -> bool:
         return any(is_error(finding) for finding in self.findings)
+
+    @property
+    def is_platforms(self) -> bool:
+        """Of a kind that the platform has and Jobyard hasn't: no command does anything with it."""
+        return self.kind is None and not self.findings and is_platforms(self.value)
 
     @property
     def title(self) -> str:
@@ -64,7 +72,7 @@ def checked(document: Document, old: dict[str, Any] | None = None) -> Checked:
         return Checked(document, None, missing, manifest)
     kind = kind_of(manifest["apiVersion"], manifest["kind"])
     if kind is None:
-        return Checked(document, None, _stray(manifest), manifest)
+        return Checked(document, None, mistakes(manifest), manifest)
     return _checked_as(kind, manifest, document, old)
 
 
@@ -77,21 +85,6 @@ def _header_faults(manifest: dict[str, Any]) -> tuple[Finding, ...]:
         )
         if not isinstance(manifest.get(field), str) or not manifest[field]
     )
-
-
-def _stray(manifest: dict[str, Any]) -> tuple[Finding, ...]:
-    """A kind that isn't ours is none of our business, unless it is in a group of ours."""
-    api_version, name = manifest["apiVersion"], manifest["kind"]
-    group = api_version.partition("/")[0]
-    named = [kind for kind in KINDS if kind.name == name]
-    if group not in tuple(Group):
-        return ()
-    if named:
-        text = f"is {api_version}; {name} is in {named[0].api_version}"
-        return (error(("apiVersion",), text),)
-    ours = [kind.name for kind in KINDS if kind.group == group]
-    text = f"is {name}; the kinds of {group} are {enumerated(ours, 'and')}"
-    return (error(("kind",), text + suggestion(name, ours)),)
 
 
 def _checked_as(
@@ -108,7 +101,8 @@ def _checked_as(
         )
         for repeated in document.repeated
     ]
-    if "status" in manifest:
+    # An empty one is how Go writes that there is none.
+    if manifest.get("status"):
         findings.append(warning(("status",), "is ignored: only the controller writes it"))
     if not verdict.errors:
         findings += _beyond_admission(kind, verdict.value)
@@ -137,6 +131,10 @@ def _advised(kind: Kind, value: dict[str, Any]) -> list[Finding]:
     description = described(kind, value)
     if description is not None:
         found += advice(description)
+    if kind.type is Queue:
+        found += scheduling_advice(msgspec.convert(value, Queue))
+    if kind.type is PodGroup:
+        found += scheduling_advice(msgspec.convert(value, PodGroup))
     if kind.type is GenericJob:
         job = msgspec.convert(value, GenericJob)
         found += [error(bad.path, str(bad)) for bad in bad_variables(job.metadata.name, job.spec)]

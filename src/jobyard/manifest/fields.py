@@ -19,6 +19,16 @@ CORE_FIELDS = {
     "metadata": "ObjectMeta",
     "namespaceSelector": "LabelSelector",
     "nodeSelector": "LabelSelector",
+    "envVars": "EnvVar",
+    "envFrom": "EnvFromSource",
+    "volumes": "Volume",
+    "volumeMounts": "VolumeMount",
+    "initContainers": "Container",
+    "sidecars": "Container",
+    "extraPorts": "ContainerPort",
+    "tolerations": "Toleration",
+    "securityContext": "PodSecurityContext",
+    "pullSecrets": "LocalObjectReference",
 }
 
 
@@ -52,7 +62,9 @@ def fields_of(node: Node, *, recursive: bool, depth: int = 0) -> Iterator[Field]
 def _is_core(name: str, node: Node) -> bool:
     """Whether a field holds one of Kubernetes' own types: those carry no descriptions."""
     inner = node.items or node
-    return name in CORE_FIELDS and not any(sub.description for sub in inner.properties.values())
+    if name not in CORE_FIELDS or not inner.properties:
+        return False
+    return not any(sub.description for sub in inner.properties.values())
 
 
 def _core_type(name: str, node: Node) -> str:
@@ -73,7 +85,8 @@ def notes_of(node: Node) -> tuple[str, ...]:
     """What is said of a value beyond its type."""
     notes = []
     if node.enum:
-        notes.append("one of " + ", ".join(str(value) for value in node.enum))
+        # An empty text only means absent.
+        notes.append("one of " + ", ".join(str(value) for value in node.enum if value != ""))
     if node.default is not msgspec.UNSET and node.default != {}:
         shown = node.default if isinstance(node.default, str) else json.dumps(node.default)
         notes.append(f"default {shown}")

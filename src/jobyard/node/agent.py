@@ -28,6 +28,7 @@ from jobyard.client.unreadable import Unreadable
 from jobyard.client.watching import Decode, Sink, T, Watched, follow
 from jobyard.node.addresses import AddressPool
 from jobyard.node.directory import Directory
+from jobyard.node.disk_keeper import DiskKeeper
 from jobyard.node.events import Event, Reason, Reporter
 from jobyard.node.folders import pod_folders
 from jobyard.node.forwarding import Forwarder, PodNetwork
@@ -104,6 +105,7 @@ class Agent:
                 options=options,
             )
         )
+        self._disk = DiskKeeper(options.data, options.disk_bytes)
         self.kubelet = KubeletService(runtime, options.data, self._book.state)
         self.ready = ready or asyncio.Event()
 
@@ -129,6 +131,7 @@ class Agent:
                 group.create_task(self._reporter.run()),
                 group.create_task(self._directory.run()),
                 group.create_task(self._keep_node(since)),
+                group.create_task(self._disk.run()),
                 *(group.create_task(each) for each in self._watches()),
             ]
             await self._book.synced.wait()
@@ -142,6 +145,7 @@ class Agent:
                 async with aclosing(self._runtime.states()) as states:
                     async for state in states:
                         self._book.stands(state)
+                        self._disk.heard(state)
             finally:
                 lanes.close()
             for task in tasks:

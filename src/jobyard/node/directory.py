@@ -21,7 +21,7 @@ from jobyard.client.sender import Sender
 from jobyard.node.endpoint_slices import SliceWriter, has_slices
 from jobyard.node.events import Reporter
 from jobyard.node.forwarding import PodNetwork
-from jobyard.node.names import HostsFiles, lines_for, pod_line
+from jobyard.node.names import Circle, HostsFiles, Names, circle_of, pod_line
 from jobyard.node.ordering.surroundings import ServiceLink
 from jobyard.node.pod_book import PodBook, with_address
 from jobyard.node.pod_object import PodObject
@@ -33,6 +33,7 @@ from jobyard.node.services import (
     link_of,
     members_of,
 )
+from jobyard.node.taskset_replica import replica_of
 
 # A round at most this often: a gang that starts is a hundred changes.
 REST_SECONDS: Final = 0.02
@@ -91,17 +92,20 @@ class Directory:
         pass
 
     def prepare(self, pod: PodObject, address: str) -> str:
-        """The hosts file of the pod's namespace, with the pod in it; its path."""
-        namespace = pod.metadata.namespace
-        self._files.add(namespace, (pod_line(pod, address, namespace),))
+        """The hosts file of the pod's circle, with the pod in it; its path."""
+        circle = circle_of(pod)
+        self._files.add(circle.file_name, (pod_line(pod, address, circle),))
         self._changed.set()
-        return str(self._files.path(namespace))
+        return str(self._files.path(circle.file_name))
 
-    def known_names(self, namespace: str) -> tuple[str, ...]:
-        """Short names of services and pods of a namespace."""
+    def known_names(self, pod: PodObject) -> tuple[str, ...]:
+        """Short names of services and pods of its namespace, and of replicas of its TaskSet."""
+        namespace, taskset = pod.metadata.namespace, circle_of(pod).taskset
         services = (name for where, name in self._services if where == namespace)
-        pods = (pod for pod in self._book.pods() if pod.metadata.namespace == namespace)
-        return tuple(dict.fromkeys((*services, *(pod.host_name for pod in pods))))
+        pods = [each for each in self._book.pods() if each.metadata.namespace == namespace]
+        replicas = (replica_of(each) for each in pods) if taskset else ()
+        hosts = (each.host for each in replicas if each is not None and each.taskset == taskset)
+        return tuple(dict.fromkeys((*services, *(each.host_name for each in pods), *hosts)))
 
     def links(self, namespace: str) -> tuple[ServiceLink, ...]:
         """Services of a namespace as variables tell of them."""
@@ -152,11 +156,11 @@ class Directory:
         )
 
     def _write_files(self, index: PodIndex) -> None:
-        populated = {pod.metadata.namespace for pod in index.pods}
-        services = list(self._services.values())
-        for namespace in populated | set(self._files.namespaces):
-            lines = lines_for(namespace, index, services)
-            self._files.write(namespace, lines, is_read=namespace in populated)
+        names = Names(index, self._services.values())
+        self._files.keep_tasksets({circle.file_name for circle in names.circles})
+        populated = names.circles
+        for circle in populated | {Circle(each) for each in self._files.namespaces}:
+            self._files.write(circle.file_name, names.lines(circle), is_read=circle in populated)
 
     async def _write_endpoints(self, index: PodIndex) -> None:
         refused: dict[str, str] = {}

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reason(StrEnum):
-    """Kubelet's words; the last two are ours."""
+    """Kubelet's words; the last three are ours."""
 
     STARTED = "Started"
     KILLING = "Killing"
@@ -36,6 +36,8 @@ class Reason(StrEnum):
     UNHEALTHY = "Unhealthy"
     PORT_NOT_FORWARDED = "PortNotForwarded"
     MADE_INSIDE = "MadeInside"
+    PUT_ASIDE = "PutAside"
+    LEFT_OUT = "LeftOut"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +106,7 @@ class Reporter:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{about.name[:220]}.{time.time_ns():x}.{self._count:x}",
+                "name": f"{about.name[:220].rstrip('-.')}.{time.time_ns():x}.{self._count:x}",
                 "namespace": about.namespace,
             },
             "involvedObject": involved,

@@ -1,12 +1,14 @@
 """Which words are names of pods and services, where no hosts file can say so.
 
 The same forms that `names` writes into hosts files: `name`, `name.namespace`, `.svc`,
-`.svc.cluster.local`, and a host name before a service's. Pure. An owner is `namespace/name`.
+`.svc.cluster.local`, and a host name before a service's; and `<role>-<index>` within a TaskSet.
+Pure. An owner is `namespace/name`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -26,9 +28,15 @@ class HostNames:
     """Names as the pods of one namespace use them."""
 
     def __init__(
-        self, namespace: str, services: Iterable[Service], pods: Iterable[PodObject]
+        self,
+        namespace: str,
+        services: Iterable[Service],
+        pods: Iterable[PodObject],
+        replicas: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`replicas`: the owners by the names that a TaskSet's replicas have for one another."""
         self._namespace = namespace
+        self._replicas = replicas
         self._services = {
             (service.metadata.namespace, service.metadata.name): service for service in services
         }
@@ -48,6 +56,8 @@ class HostNames:
         """Whose address a word is; None for all that is none of ours."""
         if word in self._addresses:
             return Meant(self._addresses[word])
+        if word in self._replicas:
+            return Meant(self._replicas[word], is_plain=True)
         for ending in (f".svc.{CLUSTER_DOMAIN}", ".svc"):
             if word.endswith(ending):
                 return self._with_namespace(word.removesuffix(ending))

@@ -3,8 +3,8 @@
     <data>/kept/<namespace>/<pod>/pods/<attempt>/logs/<container>/<run>.log
 
 A pod that is made anew has the name of the one before it, whose folder goes with its object. Of
-each name the last few attempts are kept, and of all names those that were used last, as many as
-there is room for. The newest stays in any case.
+each name the last few attempts are kept, and of all names those that were used last. How many bytes
+that may be is `disk_keeper`'s business.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from jobyard.numerals import whole_number
 
 ATTEMPTS_MAX: Final = 5
 NAMES_MAX: Final = 500
-BYTES_MAX: Final = 5 * 2**30
 _KEPT: Final = "kept"
 # Names of objects; a path is made of them.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -39,6 +38,11 @@ def kept_attempts(data: Path, namespace: str, name: str) -> list[int]:
     found = (_home(data, namespace, name) / "pods").glob("*")
     numbers = (whole_number(path.name) for path in found)
     return sorted(number for number in numbers if number is not None)
+
+
+def all_kept(data: Path) -> list[Path]:
+    """The folders of all attempts whose logs are kept."""
+    return list((data / _KEPT).glob("*/*/pods/*"))
 
 
 def last_run(folder: PodFolder, container: str) -> int | None:
@@ -76,23 +80,8 @@ def _make_room(data: Path, order: PodOrder) -> None:
     for attempt in attempts[:-ATTEMPTS_MAX]:
         path = kept_folder(data, order.namespace, order.name, attempt).path
         shutil.rmtree(path, ignore_errors=True)
-    _make_room_in_bytes(data)
     names = list((data / _KEPT).glob("*/*"))
     if len(names) > NAMES_MAX:
         with contextlib.suppress(OSError):
             oldest = min(names, key=lambda path: (path / "pods").stat().st_mtime)
             shutil.rmtree(oldest, ignore_errors=True)
-
-
-def _make_room_in_bytes(data: Path) -> None:
-    attempts = []
-    for path in (data / _KEPT).glob("*/*/pods/*"):
-        with contextlib.suppress(OSError):
-            size = sum(part.stat().st_size for part in path.rglob("*.log*"))
-            attempts.append((path.stat().st_mtime_ns, size, path))
-    used = sum(size for _, size, _ in attempts)
-    for _, size, path in sorted(attempts)[:-1]:
-        if used <= BYTES_MAX:
-            return
-        shutil.rmtree(path, ignore_errors=True)
-        used -= size

@@ -91,19 +91,26 @@ class Lookups:
             data = {key: value.encode() for key, value in found.data.items()}
         return ConfigMap(name=wanted.name, data=data, binary=binary)
 
-    async def bind_claims(self, pod: PodObject) -> None:
-        """See to it that the pod's claims exist and are bound; VolumeError if they don't."""
+    async def bind_claims(self, pod: PodObject) -> dict[str, str]:
+        """See to it that the pod's claims exist and are bound; VolumeError if they don't.
+
+        Their uids, by volume; of one that is a folder of the user's there may be no claim.
+        """
         namespace = pod.metadata.namespace
+        uids = {}
         for volume in pod.spec.volumes:
             source = volume.persistent_volume_claim
             if source is not None:
-                await self._bind(volume.name, namespace, source.claim_name)
+                uid = await self._bind(volume.name, namespace, source.claim_name)
+                if uid:
+                    uids[volume.name] = uid
+        return uids
 
-    async def _bind(self, volume: str, namespace: str, name: str) -> None:
+    async def _bind(self, volume: str, namespace: str, name: str) -> str:
         answer = await send_patiently(self._sender, get(CLAIMS, namespace, name))
         if answer.status == NOT_FOUND:
             if self._claims.is_named(namespace, name):
-                return
+                return ""
             if self._is_strict:
                 raise VolumeError(
                     volume, f'persistentvolumeclaim "{name}" not found', may_pass=True
@@ -117,26 +124,28 @@ class Lookups:
         if not answer.is_ok:
             raise LookupFailedError(volume, f"claim {name}: {answer.problem}", may_pass=True)
         claim = decoded_json(answer.body)
+        uid = str(claim["metadata"]["uid"])
         if claim.get("status", {}).get("phase") == "Bound":
-            return
+            return uid
         spec = claim.get("spec", {})
         status = {
             "phase": "Bound",
             "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
             "capacity": spec.get("resources", {}).get("requests") or _CAPACITY,
         }
-        same = {"metadata": {"uid": claim["metadata"]["uid"]}}
+        same = {"metadata": {"uid": uid}}
         requests = [
             merge_patch(CLAIMS, namespace, name, same | {"status": status}, subresource="status")
         ]
         if not spec.get("volumeName"):
             # By this tables know that it is bound; the volume itself is a folder and no object.
-            named = {"spec": {"volumeName": f"pvc-{claim['metadata']['uid']}"}}
+            named = {"spec": {"volumeName": f"pvc-{uid}"}}
             requests.insert(0, merge_patch(CLAIMS, namespace, name, same | named))
         for request in requests:
             answer = await send_patiently(self._sender, request)
             if not answer.is_ok and answer.status not in (NOT_FOUND, CONFLICT):
                 raise LookupFailedError(volume, f"claim {name}: {answer.problem}", may_pass=True)
+        return uid
 
 
 def _decoded(value: str) -> bytes:

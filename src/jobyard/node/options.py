@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from jobyard.node.capacity import Capacity, capacity_of_machine
+from jobyard.node.disk_use import DISK_BYTES_DEFAULT
 from jobyard.node.ordering.environment import inherited
 from jobyard.node.ordering.surroundings import ImageRule, Setup
 
@@ -27,6 +28,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     claim_folders: Mapping[str, Path] = {}
     # Where the files of other claims are kept; absent: below the data folder.
     claims_kept: Path | None = None
+    # How much what is left of pods that are over may be.
+    disk_bytes: int = DISK_BYTES_DEFAULT
     is_strict: bool = False
     # Not on a cluster that has a controller for them.
     writes_endpoints: bool = True

@@ -121,8 +121,8 @@ class Passes:
         outcome = await self._parts.starter.start(pod)
         if outcome.hindrance is None:
             notes.was_started, notes.waiting = True, {}
-            for hint in outcome.hints:
-                self._tell(pod, Reason.MADE_INSIDE, hint)
+            for reason, text in outcome.hints:
+                self._tell(pod, reason, text)
             return
         self._tell_of_hindrance(pod, outcome)
         notes.waiting = outcome.waiting

@@ -2,18 +2,18 @@
 
 The agent asks it where there is no private network. It looks up services afresh for each pod,
 because nothing can be resolved later: what isn't known when a pod is ordered stays a name that
-leads nowhere. Services of a job are made before its pods.
+leads nowhere. Services of a job are made before its pods; a TaskSet says which replicas it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from jobyard.client.deep_json import decoded_json
-from jobyard.client.request import SERVICES, listing
+from jobyard.client.request import SERVICES, get, listing, resource_named
 from jobyard.client.retrying import send_patiently
 from jobyard.client.sender import Sender
 from jobyard.node.host_names import HostNames, ports_of
@@ -25,16 +25,45 @@ from jobyard.node.ordering.problems import NeverError, NotYetError
 from jobyard.node.ordering.surroundings import ServiceLink, Setup
 from jobyard.node.pod_object import Container, PodObject
 from jobyard.node.services import PodIndex, Service, link_of, service_of
+from jobyard.node.taskset_replica import TaskSetReplica, replica_of
+from jobyard.plan.naming import TASKSET
 from jobyard.plan.ssh import KEYS_PATH
 
 # First what would do it: what is shown in a table is cut.
 _NEEDS: Final = "needs the sandbox runtime (Linux with namespaces; see `jobyard doctor`)"
 # Of a pod that plain processes can't be.
 REFUSED: Final = "NeedsSandbox"
+_TASKSETS: Final = resource_named("octopus.openi.pcl.cn/v1alpha1", "TaskSet")
+_NOT_FOUND: Final = 404
 
 
 class _List(msgspec.Struct):
     items: list[msgspec.Raw] = []
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What a pod's addresses are rewritten by: services, and replicas of its TaskSet by owner."""
+
+    services: tuple[Service, ...] = ()
+    replicas: Mapping[str, str] = {}
+
+
+class _Uid(msgspec.Struct, frozen=True):
+    uid: str
+
+
+class _Role(msgspec.Struct, frozen=True):
+    name: str
+    replicas: int
+
+
+class _Roles(msgspec.Struct, frozen=True):
+    roles: tuple[_Role, ...]
+
+
+class _TaskSet(msgspec.Struct, frozen=True):
+    metadata: _Uid
+    spec: _Roles
 
 
 class PlainNetwork:
@@ -55,6 +84,29 @@ class PlainNetwork:
         found = decoded_json(answer.body, type=_List)
         return tuple(service_of(bytes(item)) for item in found.items)
 
+    async def replicas(self, pod: PodObject) -> Mapping[str, str]:
+        """Whom a replica of a TaskSet knows as `<role>-<index>`: all there will be, by owner."""
+        own = replica_of(pod)
+        if own is None:
+            return {}
+        name = pod.metadata.annotations.get(TASKSET, "")
+        if not name:
+            return {}
+        request = get(_TASKSETS, pod.metadata.namespace, name)
+        answer = await send_patiently(self._sender, request)
+        if answer.status == _NOT_FOUND:
+            return {}
+        if not answer.is_ok:
+            raise NotYetError(f"TaskSet {name} can't be looked up: {answer.problem}")
+        found = decoded_json(answer.body, type=_TaskSet)
+        if found.metadata.uid != own.taskset:
+            return {}
+        return {
+            host: _owner(pod, TaskSetReplica(own.taskset, host))
+            for role in found.spec.roles
+            for host in (f"{role.name}-{index}" for index in range(role.replicas))
+        }
+
     def links(self, namespace: str, services: Iterable[Service]) -> tuple[ServiceLink, ...]:
         """Services as variables tell of them, by their own addresses: those get rewritten."""
         nobody = PodIndex(())
@@ -62,12 +114,10 @@ class PlainNetwork:
         links = (link_of(each, nobody) for each in mine)
         return tuple(link for link in links if link is not None)
 
-    def fitted(
-        self, pod: PodObject, order: PodOrder, setup: Setup, services: Iterable[Service]
-    ) -> PodOrder:
+    def fitted(self, pod: PodObject, order: PodOrder, setup: Setup, known: Known) -> PodOrder:
         """The order with loopback in place of names; NeverError if plain processes can't do it."""
         _refuse(order)
-        names = HostNames(pod.metadata.namespace, services, self._pods())
+        names = HostNames(pod.metadata.namespace, known.services, self._pods(), known.replicas)
         try:
             rewriting = Rewriting(names, self._ports_for(pod, names))
             containers = _everyone(pod)
@@ -88,7 +138,10 @@ class PlainNetwork:
 
     def _ports_for(self, pod: PodObject, names: HostNames) -> Ports:
         uid, namespace = pod.metadata.uid, pod.metadata.namespace
-        own = f"{namespace}/{pod.host_name}"
+        host = f"{namespace}/{pod.host_name}"
+        replica = replica_of(pod)
+        # Others know a replica of a TaskSet by what stays the same when it is tried again.
+        own = _owner(pod, replica) if replica is not None else host
         leading = names.leading_to(pod)
 
         def own_number(port: int) -> int:
@@ -104,8 +157,12 @@ class PlainNetwork:
             of=lambda owner, port: self.ports.take(uid, owner, port),
             own=own_number,
             declared=frozenset(declared),
-            names=frozenset({own, f"{namespace}/{pod.metadata.name}"}),
+            names=frozenset({own, host, f"{namespace}/{pod.metadata.name}"}),
         )
+
+
+def _owner(pod: PodObject, replica: TaskSetReplica) -> str:
+    return f"{pod.metadata.namespace}/{replica.host} of {replica.taskset}"
 
 
 def _everyone(pod: PodObject) -> dict[str, Container]:

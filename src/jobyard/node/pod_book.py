@@ -13,6 +13,7 @@ import msgspec
 
 from jobyard.node.pod_object import PodObject
 from jobyard.node.state import PodState
+from jobyard.node.taskset_replica import without_discovery
 
 
 class PodBook:
@@ -89,7 +90,7 @@ class PodBook:
         known = self._pods.get(uid)
         if known is not None and known.version >= pod.version:
             return False
-        self._pods[uid] = pod
+        self._pods[uid] = without_discovery(pod)
         return True
 
     def _tell(self, uid: str) -> None:

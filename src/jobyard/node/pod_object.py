@@ -260,8 +260,10 @@ class PodObject(_Camel, frozen=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: dict[str, Any] = {}
-    # Why the spec can't be read, which is then left empty; no field of Kubernetes'.
+    # No fields of Kubernetes': why the spec can't be read, which is then left empty; and what of
+    # the spec is left out on this machine, in a sentence.
     problem: str = ""
+    note: str = ""
 
     @property
     def key(self) -> tuple[str, str]:

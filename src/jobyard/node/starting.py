@@ -16,6 +16,7 @@ import msgspec
 from jobyard.node.addresses import AddressPool, NoAddressError
 from jobyard.node.container_status import Waiting
 from jobyard.node.directory import Directory
+from jobyard.node.events import Reason
 from jobyard.node.folders import PodFolder
 from jobyard.node.lookups import Lookups
 from jobyard.node.options import AgentOptions
@@ -25,14 +26,17 @@ from jobyard.node.ordering.pods import order_of
 from jobyard.node.ordering.problems import NeverError, NotYetError
 from jobyard.node.ordering.references import mounted_wanted, variables_wanted
 from jobyard.node.ordering.surroundings import Found, Placed, Setup
-from jobyard.node.plain_network import PlainNetwork
+from jobyard.node.plain_network import Known, PlainNetwork
 from jobyard.node.pod_object import PodObject
 from jobyard.node.pod_status import Refusal
 from jobyard.node.runtime import Runtime
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, VolumeError
-from jobyard.node.volumes.patience import Patience
-from jobyard.node.volumes.placing import Site, make_sub_paths, place_all, update
+from jobyard.node.volumes.patience import Begin, Patience
+from jobyard.node.volumes.placing import Site, make_sub_paths, place_all, told, update
+
+# A reason and a text, for an event and for whoever started the engine.
+Hint = tuple[Reason, str]
 
 
 class Hindrance(StrEnum):
@@ -50,7 +54,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     waiting: dict[str, Waiting] = {}
     refusal: Refusal | None = None
     # Of one that started: what its author should know.
-    hints: tuple[str, ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 class Starter:
@@ -76,6 +80,8 @@ class Starter:
         self._patience = Patience()
         self._say = say
         self._said: set[str] = set()
+        # By pod: what was put aside for its claims, and not told yet.
+        self._aside: dict[str, list[Hint]] = {}
 
     @property
     def _setup(self) -> Setup:
@@ -96,8 +102,8 @@ class Starter:
             return _never(error)
         await self._runtime.start(order)
         self._tell_of_images(pod)
-        for hint in hints:
-            self._say_once(hint)
+        for _, text in hints:
+            self._say_once(text)
         return Outcome(hints=hints)
 
     async def refresh(self, pod: PodObject) -> None:
@@ -107,23 +113,48 @@ class Starter:
         about, site = About(pod, self._setup, found), self._site(pod)
         await self._patience.do(pod.metadata.uid, partial(update, about, site))
 
-    async def _ordered(self, pod: PodObject) -> tuple[PodOrder, tuple[str, ...]]:
-        await self._lookups.bind_claims(pod)
-        services = await self._plain.services() if self._plain is not None else ()
+    async def _ordered(self, pod: PodObject) -> tuple[PodOrder, tuple[Hint, ...]]:
+        claims = await self._lookups.bind_claims(pod)
+        known = Known()
+        if self._plain is not None:
+            known = Known(await self._plain.services(), await self._plain.replicas(pod))
         found = await self._found(pod, with_variables=True)
         if self._plain is not None:
-            links = self._plain.links(pod.metadata.namespace, services)
+            links = self._plain.links(pod.metadata.namespace, known.services)
             found = msgspec.structs.replace(found, services=links)
         about = About(pod, self._setup, found)
         uid = pod.metadata.uid
+        if claims:
+            await self._patience.do(uid, partial(self._bind, pod, claims))
         volumes = await self._patience.do(uid, partial(place_all, about, self._site(pod)))
         # Ordered before anything can be resolved: a pod that is refused leaves no name.
         order = order_of(pod, self._setup, msgspec.structs.replace(found, volumes=volumes))
         if self._plain is not None:
-            order = self._plain.fitted(pod, order, self._setup, services)
+            order = self._plain.fitted(pod, order, self._setup, known)
         await self._patience.do(uid, partial(make_sub_paths, order))
         hosts_file = self._directory.prepare(pod, found.address)
-        return msgspec.structs.replace(order, hosts_file=hosts_file), (*_hints(pod, volumes),)
+        return msgspec.structs.replace(order, hosts_file=hosts_file), (
+            *self._aside.pop(uid, ()),
+            *_hints(pod, volumes),
+        )
+
+    def _bind(self, pod: PodObject, uids: Mapping[str, str], begin: Begin) -> None:
+        """Which claim the files of a claim are for; what was put aside is told with the start."""
+        namespace = pod.metadata.namespace
+        for volume in pod.spec.volumes:
+            source, uid = volume.persistent_volume_claim, uids.get(volume.name)
+            if source is None or uid is None:
+                continue
+            begin(volume.name)
+            name = source.claim_name
+            with told(volume):
+                aside = self._claims.bind(volume.name, namespace, name, uid)
+            if aside is not None:
+                text = (
+                    f"claim {namespace}/{name} is a new one and begins empty; what the one before"
+                )
+                hint = (Reason.PUT_ASIDE, f"{text} it held is in {aside}")
+                self._aside.setdefault(pod.metadata.uid, []).append(hint)
 
     async def _found(self, pod: PodObject, *, with_variables: bool) -> Found:
         wanted = mounted_wanted(pod)
@@ -139,7 +170,7 @@ class Starter:
             address=self._address(pod),
             proxy=self._options.proxy() if with_variables else "",
             network=str(self._options.network or ""),
-            names=self._directory.known_names(namespace) if with_variables else (),
+            names=self._directory.known_names(pod) if with_variables else (),
         )
 
     def _address(self, pod: PodObject) -> str:
@@ -168,12 +199,15 @@ class Starter:
             self._say(line)
 
 
-def _hints(pod: PodObject, volumes: Mapping[str, Placed]) -> Iterator[str]:
+def _hints(pod: PodObject, volumes: Mapping[str, Placed]) -> Iterator[Hint]:
+    if pod.note:
+        yield (Reason.LEFT_OUT, pod.note)
     for volume in pod.spec.volumes:
         if volume.host_path is not None and volumes[volume.name].stands_in:
             yield (
+                Reason.MADE_INSIDE,
                 f"hostPath {volume.host_path.path} is not on this machine: each pod has one of its"
-                " own, which goes with it; make it, or use --pvc, to keep what is written there"
+                " own, which goes with it; make it, or use --pvc, to keep what is written there",
             )
 
 

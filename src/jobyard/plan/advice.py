@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import Any
 
+from jobyard.api.podgroup import PodGroup, PodGroupSpec
 from jobyard.api.quantity import Quantity, QuantityError
+from jobyard.api.queue import Queue, QueueSpec
 from jobyard.plan.description import JSON, Command, Description, Role
 from jobyard.plan.modes import is_debugging
+from jobyard.plan.ssh import with_own_sshd
+from jobyard.plan.tensorboard import tensorboard_advice
 from jobyard.schema.finding import Finding, Path, warning
 
 # How many of them become events of a job: a template can hold thousands of mistakes.
@@ -22,10 +26,12 @@ _NAMES_MAX = 10
 def advice(description: Description) -> Iterator[Finding]:
     # A launcher and its workers may share one template; it is looked at once.
     seen: set[Path] = set()
-    for text in description.warnings:
-        yield warning(("spec",), text)
+    yield from description.warnings
+    if description.tensorboard is not None:
+        yield from tensorboard_advice(description.tensorboard)
     if not is_debugging(description.run_mode):
         yield from _program_advice(description)
+    yield from _resume_advice(description)
     for role in description.roles:
         yield from _command_advice(role)
         if role.place in seen:
@@ -36,6 +42,27 @@ def advice(description: Description) -> Iterator[Finding]:
             yield from _pod_advice(role.template.get("spec", {}), (*role.place, "spec"))
 
 
+def scheduling_advice(obj: Queue | PodGroup) -> Iterator[Finding]:
+    """The same of what has no replicas."""
+    match obj.spec:
+        case QueueSpec(resource_shape_profile=str(profile)) if profile:
+            yield warning(
+                ("spec", "resourceShapeProfile"),
+                "has no effect: Jobyard has no templates for the size of workloads",
+            )
+        case PodGroupSpec() as spec:
+            if spec.min_member and spec.min_member < spec.needed:
+                yield warning(
+                    ("spec", "minMember"),
+                    f"is {spec.min_member}, and the roles need {spec.needed} together: that counts",
+                )
+            if spec.topology_policy:
+                yield warning(
+                    ("spec", "topologyPolicy"),
+                    "has no effect: whoever places the pods decides how near they are",
+                )
+
+
 def _program_advice(description: Description) -> Iterator[Finding]:
     """A launcher with nothing to launch; in debug mode a person does that by hand."""
     for role in description.roles:
@@ -44,6 +71,24 @@ def _program_advice(description: Description) -> Iterator[Finding]:
             yield warning(("spec",), "says no program to launch: the job would fail at once")
         elif role.command is Command.REPLACED_BY_TORCHRUN:
             yield from _script_advice(role)
+
+
+def _resume_advice(description: Description) -> Iterator[Finding]:
+    """A worker that only waits for logins, and after a pause would run something else."""
+    pause = description.run_mode.pause if description.run_mode is not None else None
+    waiting = {
+        role.type
+        for role in description.roles
+        if role.command is Command.REPLACED_BY_SSHD and role.must_not_end
+    }
+    for n, spec in enumerate(pause.resume_specs if pause is not None else ()):
+        command = (*spec.command, *spec.args)
+        if command and spec.type in waiting and not with_own_sshd(command):
+            yield warning(
+                ("spec", "runMode", "pause", "resumeSpecs", n, "command"),
+                "runs in place of the worker's sshd: after a pause the launcher would wait for"
+                " that in vain; name no more than an sshd, or leave it out",
+            )
 
 
 def _script_advice(role: Role) -> Iterator[Finding]:

@@ -27,8 +27,14 @@ from jobyard.api.status import (
     TaskStatus,
     Truth,
 )
-from jobyard.plan.conditions import condition
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, NOT_UNDERSTOOD, Observed
+from jobyard.plan.conditions import condition, may_have_pods
+from jobyard.plan.decision import (
+    INVALID_TEMPLATE,
+    NAME_TAKEN,
+    NOT_UNDERSTOOD,
+    QUOTA_EXCEEDED,
+    Observed,
+)
 from jobyard.plan.moments import text_of
 
 SUBMITTING = "batchjob"
@@ -144,8 +150,12 @@ def _cluster(status: JobStatus, rows: dict[str, TaskStatus]) -> tuple[Truth, str
     running = condition(status.conditions, ConditionType.RUNNING)
     assert initialized is not None
     assert running is not None
-    if initialized.status is not Truth.TRUE:
-        return initialized.status, initialized.reason, initialized.message
+    has_had_one = any(row.uid for task in rows.values() for row in task.status)
+    if not may_have_pods(initialized, has_had_one=has_had_one):
+        # A full quota is nothing that has to be put right, so it isn't known yet what will be.
+        is_full = initialized.reason == QUOTA_EXCEEDED
+        truth = Truth.UNKNOWN if is_full else initialized.status
+        return truth, initialized.reason, initialized.message
     phases = [
         row.phase for type_, task in rows.items() if type_ != SUBMITTING for row in task.status
     ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from jobyard.api.status import Condition, ConditionType, Phase, Truth
-from jobyard.plan.decision import Observed
+from jobyard.plan.decision import QUOTA_EXCEEDED, Observed
 from jobyard.plan.moments import text_of
 from jobyard.plan.outcome import Outcome
 from jobyard.plan.standing import TERMINATING, Standing, State
@@ -20,6 +20,8 @@ INITIALIZED = "The job has been initialized successfully."
 ALL_RUNNING = "All pods are running normally."
 # Marks the rows of a status that were written in debug mode: ends there don't count.
 DEBUG = "Debug"
+# Marks a job that may have its pods, and has not had each of them yet.
+PODS_COMING = "PodsComing"
 UNSCHEDULED = "Unscheduled"
 UNREACHABLE = "NodeUnreachable"
 # What is wrong with an image is said by the word; the kubelet's sentence repeats the image.
@@ -41,6 +43,18 @@ YES, NO = Truth.TRUE, Truth.FALSE
 
 def condition(conditions: Sequence[Condition], type_: ConditionType) -> Condition | None:
     return next((c for c in conditions if c.type is type_), None)
+
+
+def may_have_pods(initialized: Condition | None, *, has_had_one: bool) -> bool:
+    """Whether it was found out, once, that nothing keeps the job from its pods.
+
+    A quota can be full before that and after it; whether a pod was made tells which.
+    """
+    if initialized is None:
+        return False
+    if initialized.status is Truth.TRUE or initialized.reason == PODS_COMING:
+        return True
+    return initialized.reason == QUOTA_EXCEEDED and has_had_one
 
 
 def conditions_of(

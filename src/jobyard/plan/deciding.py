@@ -149,7 +149,11 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         end = deadline_passed(description.active_deadline_seconds)
     gear = equipment(seen)
     init = initialization(
-        seen, gear, stored.conditions if stored else (), has_started=has_started(stored, standings)
+        seen,
+        gear,
+        stored.conditions if stored else (),
+        standings,
+        has_started=has_started(stored, standings),
     )
     if end is not None:
         return ending(seen, stored, standings, end, now)
@@ -216,7 +220,7 @@ def _movement(
     if wants_pause(seen.description.run_mode):
         forgotten = tuple(_forgotten(standing) for standing in standings)
         return together([everything_goes(replicas), late]), forgotten
-    if not init.is_done:
+    if not init.may_have_pods:
         return together([everything_goes(replicas), late]), standings
     known = {standing.name for standing in standings} | {
         standing.pod.name for standing in standings if standing.pod is not None

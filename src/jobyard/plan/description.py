@@ -12,7 +12,7 @@ from jobyard.api.replicas import RestartPolicy
 from jobyard.api.run_mode import RunMode
 from jobyard.api.run_policy import CleanUpPolicy
 from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.schema.finding import Path
+from jobyard.schema.finding import Finding, Path
 
 JSON = Mapping[str, Any]
 
@@ -167,12 +167,17 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     # Why no pod can be made of this spec, as sentences for its author.
     faults: tuple[str, ...] = ()
-    # What won't do as its author may think, each the rest of a sentence about the spec.
-    warnings: tuple[str, ...] = ()
+    # What won't do as its author may think, each about the field that says it.
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def replicas(self) -> int:
         return sum(role.replicas for role in self.roles)
+
+    @property
+    def main_type(self) -> str:
+        """The type of rank 0: the one that the job ends with, or the first where users say that."""
+        return self.roles[0].type if self.ending.names_rule else next(iter(self.ending.success[0]))
 
 
 def main_container(template: JSON, *preferred: str) -> str:

@@ -66,7 +66,10 @@ def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
         # A TensorBoard doesn't hold up the job.
         is_ready = is_ready and lasting
     for key, child in seen.children.items():
-        if key not in seen.wanted and not child.is_terminating and not only_outliving:
+        if key in seen.wanted or child.is_terminating:
+            continue
+        # A TensorBoard that was suspended goes after the end too.
+        if not only_outliving or outlives(seen, key):
             deletes.append(_delete(child))
     return Equipment(creates=Manifests(creates), deletes=tuple(deletes), is_ready=is_ready)
 

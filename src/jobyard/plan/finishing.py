@@ -13,7 +13,7 @@ import msgspec
 
 from jobyard.api.status import ConditionType, JobStatus, ReplicaPhase, TaskStatus
 from jobyard.plan.cleanup import clean_up
-from jobyard.plan.conditions import INITIALIZED, YES, Holding, condition
+from jobyard.plan.conditions import INITIALIZED, YES, Holding, condition, may_have_pods
 from jobyard.plan.deadline import clock_of
 from jobyard.plan.decision import Delete, Event, Observed, Plan, earliest
 from jobyard.plan.equipment import equipment
@@ -48,7 +48,7 @@ def ending(
     began = started_at(stored, standings, now)
     verdict = Verdict(
         phase=end.phase,
-        initialized=_initialized(stored),
+        initialized=_initialized(stored, standings),
         end=end,
         are_coming=False,
         clock=clock_of(stored, began),
@@ -95,9 +95,11 @@ def _settled(standing: Standing) -> Standing:
     )
 
 
-def _initialized(stored: JobStatus | None) -> Holding:
+def _initialized(stored: JobStatus | None, standings: tuple[Standing, ...]) -> Holding:
     before = condition(stored.conditions, ConditionType.INITIALIZED) if stored else None
-    if before is None:
+    is_whole = all(standing.has_had_pod for standing in standings)
+    if before is None or (is_whole and may_have_pods(before, has_had_one=True)):
+        # Its pods can have been made and have ended since the status was written.
         return Holding(YES, "-", INITIALIZED)
     return Holding(before.status, before.reason, before.message)
 

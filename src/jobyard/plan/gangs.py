@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from jobyard.api.run_mode import Elastic
-from jobyard.api.scheduling import Scheduler
+from jobyard.api.scheduling import DEFAULT_QUEUE, Scheduler
 from jobyard.plan.description import Gang, Role
 
 
 def gang_of(
     scheduler: Scheduler | None, roles: tuple[Role, ...], elastic: Elastic | None = None
 ) -> Gang | None:
-    """All replicas, a launcher included; of an elastic job the fewest it can work with."""
+    """All replicas, a launcher included; of an elastic job the fewest it can work with.
+
+    `elastic` is there only where it has an effect.
+    """
     if scheduler is None or scheduler.t9k_scheduler is None:
         return None
     chosen = scheduler.t9k_scheduler
-    if elastic is not None and elastic.enabled:
+    queue = chosen.queue or DEFAULT_QUEUE
+    if elastic is not None:
         assert elastic.min_replicas is not None
-        return Gang(queue=chosen.queue, priority=chosen.priority, min_member=elastic.min_replicas)
+        return Gang(queue=queue, priority=chosen.priority, min_member=elastic.min_replicas)
     return Gang(
-        queue=chosen.queue,
+        queue=queue,
         priority=chosen.priority,
         min_member=sum(role.replicas for role in roles),
         roles=tuple((role.type, role.replicas) for role in roles),

@@ -32,7 +32,7 @@ from jobyard.plan.conditions import (
     why,
 )
 from jobyard.plan.deadline import Clock
-from jobyard.plan.decision import HINDRANCES, Observed
+from jobyard.plan.decision import HINDRANCES, QUOTA_EXCEEDED, Observed
 from jobyard.plan.description import Description
 from jobyard.plan.modes import is_debugging
 from jobyard.plan.moments import text_of
@@ -182,7 +182,7 @@ def _running(
     is_running = verdict.phase is Phase.RUNNING
     if verdict.phase is Phase.PAUSED:
         return Holding(NO, "-", "The job is paused.")
-    if verdict.initialized.status is NO:
+    if verdict.initialized.status is NO and verdict.initialized.reason != QUOTA_EXCEEDED:
         return Holding(NO, "-", "The job could not be initialized.")
     # Also while others run: a replica that can't come is worth a word.
     reason = _reason(seen, standings, now)
@@ -243,8 +243,9 @@ def of_type(status: JobStatus, type_: type[JobStatus], seen: Observed) -> JobSta
     fields = msgspec.structs.asdict(status)
     if issubclass(type_, TrainingStatus):
         fields["backoff_count"] = status.restarts
-    if issubclass(type_, TensorboardTrainingStatus) and seen.description.tensorboard is not None:
+    board = seen.description.tensorboard
+    if issubclass(type_, TensorboardTrainingStatus) and board is not None:
         fields["tensorboard"] = tensorboard_status(
-            seen.description.identity, seen.pods, seen.obstacles
+            board, seen.description.identity, seen.pods, seen.obstacles
         )
     return type_(**fields)

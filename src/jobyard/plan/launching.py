@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from jobyard.api.launching import LaunchedReplica, LauncherType
 from jobyard.api.run_policy import CleanUpPolicy, LauncherRunPolicy
 from jobyard.plan.description import JSON, Command, Ending, Role, main_container, only
-from jobyard.schema.finding import Path
+from jobyard.schema.finding import Finding, Path, warning
 
 
 def launcher_role(template: JSON, place: Path, *containers: str) -> Role:
@@ -53,25 +55,71 @@ def cleaned_workers(workers: Role, policy: LauncherRunPolicy) -> Role:
 
 
 def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, Role]:
-    """The roles of the shape with `replicaSpecs`; a launcher without a template of its own
-    takes the workers'.
+    """The roles of the shape with `replicaSpecs`.
+
+    A launcher's template is used as it is, devices and all. What it lacks is the workers': the
+    image of a container, or all containers, and then the rest of their pod too.
     """
-    places: dict[str, Path] = {
-        spec.type: ("spec", "replicaSpecs", n, "template") for n, spec in enumerate(specs)
-    }
-    by_type = {spec.type: spec for spec in specs}
-    worker = by_type[LauncherType.WORKER]
+    by_type = {spec.type: (n, spec) for n, spec in enumerate(specs)}
+    n, worker = by_type[LauncherType.WORKER]
     assert worker.template is not None
-    launcher = by_type.get(LauncherType.LAUNCHER)
     workers = worker_role(
-        worker.replicas, worker.template, places[LauncherType.WORKER], *containers
+        worker.replicas, worker.template, ("spec", "replicaSpecs", n, "template"), *containers
     )
-    if launcher is None or not (launcher.template or {}).get("spec"):
-        first = launcher_like(worker.template, places[LauncherType.WORKER], *containers)
-    else:
-        assert launcher.template is not None
-        first = launcher_role(launcher.template, places[LauncherType.LAUNCHER], "launcher")
-    return (first, workers)
+    n, launcher = by_type.get(LauncherType.LAUNCHER, (0, None))
+    own = (launcher.template if launcher is not None else None) or {}
+    if own.get("spec", {}).get("containers"):
+        place: Path = ("spec", "replicaSpecs", n, "template")
+        return (launcher_role(_with_images(own, workers), place, "launcher"), workers)
+    return (launcher_like(_laid_over(worker.template, own), workers.place, *containers), workers)
+
+
+def main_of(role: Role) -> JSON:
+    return next(c for c in role.containers if c["name"] == role.main_container)
+
+
+def _with_images(template: JSON, workers: Role) -> JSON:
+    image = main_of(workers).get("image", "")
+    pod = template["spec"]
+    containers = [c if c.get("image") else {**c, "image": image} for c in pod["containers"]]
+    return {**template, "spec": {**pod, "containers": containers}}
+
+
+def _laid_over(template: JSON, own: JSON) -> JSON:
+    """The workers' template with what the launcher's own says, which has no containers."""
+    pod, said = template["spec"], {k: v for k, v in own.get("spec", {}).items() if v}
+    if "volumes" in said:
+        theirs = {volume["name"] for volume in said["volumes"]}
+        shared = [volume for volume in pod.get("volumes", ()) if volume["name"] not in theirs]
+        said["volumes"] = [*shared, *said["volumes"]]
+    metadata = {**template.get("metadata", {}), **own.get("metadata", {})}
+    return {**({"metadata": metadata} if metadata else {}), "spec": {**pod, **said}}
+
+
+def launching_advice(specs: tuple[LaunchedReplica, ...], launcher: Role) -> Iterator[Finding]:
+    """What of `replicaSpecs` has no effect where a launcher starts everything."""
+    for n, spec in enumerate(specs):
+        place: Path = ("spec", "replicaSpecs", n)
+        if spec.restart_policy is not None:
+            yield warning(
+                (*place, "restartPolicy"),
+                "has no effect: what is launched can't take a single pod back in, so none restarts",
+            )
+        if launcher.place != (*place, "template"):
+            continue
+        for m, container in enumerate(launcher.containers):
+            for field in ("command", "args"):
+                if container["name"] == launcher.main_container and container.get(field):
+                    yield warning(
+                        (*launcher.place, "spec", "containers", m, field),
+                        "has no effect: the launcher starts what the job says",
+                    )
+
+
+def overruled(path: Path, value: object, by: str, other: object) -> Iterator[Finding]:
+    """A field that says one thing where another, which counts, says something else."""
+    if value and other and value != other:
+        yield warning(path, f"has no effect: {by} says something else, and that counts")
 
 
 def _without_devices(template: JSON) -> JSON:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from jobyard.api.replicas import RestartPolicy
 from jobyard.api.run_policy import CleanUpPolicy, RunPolicy
 from jobyard.plan.description import Command, Restart, Role, main_container
+from jobyard.schema.finding import Finding, warning
 
 
 class Listed(Protocol):
@@ -62,14 +63,15 @@ def training_restarts(specs: Sequence[Restarting]) -> list[Restart]:
     return [Restart(spec.restart_policy) for spec in specs]
 
 
-def deadline_advice(policy: RunPolicy) -> tuple[str, ...]:
+def deadline_advice(policy: RunPolicy) -> tuple[Finding, ...]:
     """A deadline that ends a job whose pods are kept ends nothing that costs anything."""
     if policy.active_deadline_seconds is None or policy.clean_up_policy is not CleanUpPolicy.NONE:
         return ()
-    return (
-        "has runPolicy.activeDeadlineSeconds, which ends the job while its pods run on: set"
-        " runPolicy.cleanUpPolicy to Unfinished or All to stop them",
+    text = (
+        "ends the job while its pods run on: set runPolicy.cleanUpPolicy to Unfinished or All to"
+        " stop them"
     )
+    return (warning(("spec", "runPolicy", "activeDeadlineSeconds"), text),)
 
 
 def first_rank(roles: tuple[Role, ...], role: Role) -> int:

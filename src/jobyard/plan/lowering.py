@@ -23,6 +23,7 @@ from jobyard.plan.kinds import (
     tensorflowtrainingjob,
     xgboosttrainingjob,
 )
+from jobyard.plan.modes import mode_advice
 
 _DIGEST_LENGTH = 12
 
@@ -56,7 +57,12 @@ def lowered(kind: Kind, job: Any) -> Description:
     metadata: ObjectMeta = job.metadata
     identity = Identity(kind.name, metadata.name, metadata.namespace, metadata.uid or "<uid>")
     description = _LOWERINGS[kind.name](job.spec, identity)
-    return msgspec.structs.replace(description, revision=_digest(job.spec))
+    told = mode_advice(job.spec, description.roles, kind.name, kind.modes)
+    return msgspec.structs.replace(
+        description,
+        revision=_digest(job.spec),
+        warnings=(*description.warnings, *told),
+    )
 
 
 def _digest(spec: msgspec.Struct) -> str:

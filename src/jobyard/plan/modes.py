@@ -1,12 +1,29 @@
-"""What the run mode makes of a replica's main container: debug commands, resume commands."""
+"""What the run mode makes of a replica's main container: debug commands, resume commands.
+
+And what of it has no effect, told as warnings: a mode that isn't on or that the kind lacks, an
+override for a type that isn't there, the older spelling of `enabled`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jobyard.api.run_mode import DebugReplica, ResumeReplica, RunMode
+import msgspec
+
+from jobyard.api.run_mode import (
+    DebugReplica,
+    Elastic,
+    Mode,
+    ResumeReplica,
+    RunMode,
+    Switch,
+)
 from jobyard.plan.description import Command, Description, Role, Start
-from jobyard.plan.ssh import with_own_sshd
+from jobyard.plan.ssh import prepared, with_own_sshd
+from jobyard.plan.ssh.sshd import in_foreground
+from jobyard.schema.finding import Finding, Path, enumerated, warning
+from jobyard.schema.wording import suggestion
 
 _DEBUG = "debug"
 # Before the digest of a spec. Another way to take that digest gets another word, so that pods
@@ -17,11 +34,11 @@ _DROPPED_IN_DEBUG = ("args", "lifecycle", "livenessProbe", "readinessProbe", "st
 
 
 def is_debugging(mode: RunMode | None) -> bool:
-    return mode is not None and mode.debug is not None and mode.debug.enabled
+    return mode is not None and mode.debug is not None and mode.debug.is_on
 
 
 def wants_pause(mode: RunMode | None) -> bool:
-    return mode is not None and mode.pause is not None and mode.pause.enabled
+    return mode is not None and mode.pause is not None and mode.pause.is_on
 
 
 def revision(description: Description, role: Role, rank: int) -> str:
@@ -71,13 +88,17 @@ def resume_override(mode: RunMode | None, role: Role) -> ResumeReplica | None:
 
 
 def in_debug(
-    container: dict[str, Any], role: Role, override: DebugReplica | None
+    container: dict[str, Any], role: Role, override: DebugReplica | None, *, logs_in: bool
 ) -> dict[str, Any]:
-    """The main container with nothing but the debug command."""
-    own = _foreground(role, override.command) if override is not None else ()
-    command = own or role.debug_command
+    """The main container with nothing but the debug command.
+
+    In a job whose replicas log in to one another the keys are in place for any command.
+    """
+    own = override.command if override is not None else ()
+    if own:
+        own = prepared(own) if logs_in else in_foreground(own)
     kept = {key: value for key, value in container.items() if key not in _DROPPED_IN_DEBUG}
-    return {**kept, "command": list(command)}
+    return {**kept, "command": list(own or role.debug_command)}
 
 
 def started(
@@ -89,7 +110,7 @@ def started(
     out = dict(container)
     if start.program is not None:
         # The kind runs a program of its own or the user's: command and args replace that.
-        own = () if start.is_fixed else _foreground(role, (*command, *args))
+        own = () if start.is_fixed else _resumed(role, (*command, *args))
         program = own or start.program
         out["command"] = [*start.command, *program]
         out.pop("args", None)
@@ -98,6 +119,9 @@ def started(
         # torchrun: the container's args are its script, and only those can be replaced.
         out["command"] = list(start.command)
     elif command:
+        whole = in_foreground((*command, *args))
+        if whole != (*command, *args):
+            command, args = whole, ()
         out["command"] = list(command)
         # The template's args belong to the template's command.
         out.pop("args", None)
@@ -106,17 +130,10 @@ def started(
     return out
 
 
-def _foreground(role: Role, command: tuple[str, ...]) -> tuple[str, ...]:
+def _resumed(role: Role, command: tuple[str, ...]) -> tuple[str, ...]:
     """An sshd stays in the foreground, and in place of the job's own it has what that has."""
-    own = with_own_sshd(command) if role.command is Command.REPLACED_BY_SSHD else command
-    return own if own != command else _with_foreground(command)
-
-
-def _with_foreground(command: tuple[str, ...]) -> tuple[str, ...]:
-    """A bare sshd would go into the background, and the container would end: it gets -D."""
-    if command and command[0].rpartition("/")[2] == "sshd" and "-D" not in command:
-        return (*command, "-D")
-    return command
+    own = with_own_sshd(command) if role.command is Command.REPLACED_BY_SSHD else ()
+    return own or in_foreground(command)
 
 
 def skips_init_containers(mode: RunMode | None, role: Role, *, is_resumed: bool) -> bool:
@@ -125,3 +142,74 @@ def skips_init_containers(mode: RunMode | None, role: Role, *, is_resumed: bool)
         return debug is not None and debug.skip_init_container
     resume = resume_override(mode, role) if is_resumed else None
     return resume is not None and resume.skip_init_container
+
+
+def mode_advice(
+    spec: Any, roles: Sequence[Role], kind: str, modes: frozenset[Mode]
+) -> Iterator[Finding]:
+    """What a spec says of its modes without effect, or in an older spelling.
+
+    Specs differ in which of the blocks they have; `modes` are those of the kind.
+    """
+    run_mode: RunMode | None = getattr(spec, "run_mode", None)
+    debug = run_mode.debug if run_mode is not None else None
+    pause = run_mode.pause if run_mode is not None else None
+    elastic: Elastic | None = getattr(spec, "elastic", None)
+    torchrun: Switch | None = getattr(spec, "torchrun_config", None)
+    blocks: tuple[tuple[Path, Mode | None, Switch | None], ...] = (
+        (("spec", "runMode", "debug"), Mode.DEBUG, debug),
+        (("spec", "runMode", "pause"), Mode.PAUSE, pause),
+        (("spec", "elastic"), Mode.ELASTIC, elastic),
+        (("spec", "torchrunConfig"), None, torchrun),
+    )
+    for path, mode, block in blocks:
+        if block is None:
+            continue
+        yield from _spelling_advice(block, path)
+        if mode is not None and mode not in modes:
+            yield warning(path, f"has no effect: {kind} has no {mode} mode")
+    if Mode.DEBUG in modes and debug is not None:
+        types = [override.type for override in debug.replica_specs]
+        yield from _type_advice(types, roles, ("spec", "runMode", "debug", "replicaSpecs"))
+    if Mode.PAUSE in modes and pause is not None:
+        types = [override.type for override in pause.resume_specs]
+        yield from _type_advice(types, roles, ("spec", "runMode", "pause", "resumeSpecs"))
+    if Mode.ELASTIC in modes and elastic is not None:
+        yield from _elastic_advice(spec, elastic)
+    if torchrun is not None and not torchrun.is_on and _says_more(torchrun):
+        text = "has no effect: torchrun is used only where enabled is true"
+        yield warning(("spec", "torchrunConfig"), text)
+
+
+def _spelling_advice(block: Switch, path: Path) -> Iterator[Finding]:
+    if block.enable is None:
+        return
+    text = "is the older spelling of enabled, and means the same: write enabled"
+    if block.enabled is not None:
+        given, counts = str(block.enable).lower(), str(block.enabled).lower()
+        text = f"is {given} and has no effect: enabled beside it is {counts}, and that counts"
+    yield warning((*path, "enable"), text)
+
+
+def _type_advice(types: Sequence[str], roles: Sequence[Role], path: Path) -> Iterator[Finding]:
+    there = [role.type for role in roles]
+    for n, type_ in enumerate(types):
+        if type_ not in there:
+            text = f"is {type_}, and has no effect: the types of this job are"
+            near = suggestion(type_, there)
+            yield warning((*path, n, "type"), f"{text} {enumerated(there, 'and')}{near}")
+
+
+def _elastic_advice(spec: Any, elastic: Elastic) -> Iterator[Finding]:
+    if spec.scaling is not None:
+        return
+    if elastic.is_on:
+        text = "has no effect: only torchrun can do with other numbers; set torchrunConfig.enabled"
+        yield warning(("spec", "elastic"), f"{text} to true")
+    elif any((elastic.min_replicas, elastic.max_replicas, elastic.expected_replicas)):
+        yield warning(("spec", "elastic"), "has no effect: elastic.enabled isn't true")
+
+
+def _says_more(block: Switch) -> bool:
+    """Whether more is said than that it is off."""
+    return msgspec.structs.replace(block, enabled=None, enable=None) != type(block)()

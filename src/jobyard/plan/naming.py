@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from typing import Final
 
 from jobyard.plan.description import Description, Identity, Role
 
@@ -13,6 +15,11 @@ OWNER_NAME = "tensorstack.dev/owner-name"
 JOB_NAME = "batch.tensorstack.dev/job-name"
 REPLICA_TYPE = "batch.tensorstack.dev/replica-type"
 REPLICA_RANK = "batch.tensorstack.dev/replica-rank"
+# The originals' names for about the same, by which their users select pods: with the group, as
+# the labels above, and bare, as those that are named after the kind.
+JOB_ROLE = ("batch.tensorstack.dev/job-role", "job-role")
+REPLICA_INDEX = ("batch.tensorstack.dev/replica-index", "replica-index")
+MASTER = "master"
 # Annotations: which attempt of its replica and of the job a pod is, and what it was made for.
 ATTEMPT = "batch.tensorstack.dev/attempt"
 JOB_ATTEMPT = "batch.tensorstack.dev/job-attempt"
@@ -26,6 +33,10 @@ OWN_ANNOTATIONS = (ATTEMPT, JOB_ATTEMPT, PODS_BEFORE, REVISION, DIGEST)
 TASK_ROLE = "PodTaskRole"
 ROLE_INDEX = "RoleReplicaIndex"
 TASKSET_UID = "TSUID"
+# Octopus' label for the TaskSet that something is of.
+TASKSET: Final = "TaskSet"
+_LABEL_LENGTH_MAX: Final = 63
+_DIGEST_LENGTH: Final = 10
 
 
 def pod_name(job: str, role: Role, rank: int, attempts: tuple[int, int] = (0, 0)) -> str:
@@ -53,10 +64,21 @@ def host_name(identity: Identity, role: Role, rank: int) -> str:
     return f"{pod_name(identity.name, role, rank)}.{identity.name}"
 
 
+def label_value(name: str) -> str:
+    """An object's name as the value of a label, which has less room: a longer one ends in a digest.
+
+    Only a TaskSet's name can be as long.
+    """
+    if len(name) <= _LABEL_LENGTH_MAX:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{name[: _LABEL_LENGTH_MAX - _DIGEST_LENGTH - 1].rstrip('-.')}-{digest}"
+
+
 def job_labels(identity: Identity) -> dict[str, str]:
     """The labels on everything a job owns."""
     if identity.kind == "TaskSet":
-        return {"TaskSet": identity.name, MANAGED_BY: "jobyard"}
+        return {TASKSET: label_value(identity.name), MANAGED_BY: "jobyard"}
     component = identity.kind.lower()
     return {
         component: identity.name,
@@ -66,6 +88,12 @@ def job_labels(identity: Identity) -> dict[str, str]:
         MANAGED_BY: "jobyard",
         JOB_NAME: identity.name,
     }
+
+
+def role_labels(description: Description, role: Role, rank: int) -> dict[str, str]:
+    """Which role of the job and which of its replicas a pod is, in the originals' words."""
+    word = MASTER if role.type == description.main_type else role.type
+    return {**dict.fromkeys(JOB_ROLE, word), **dict.fromkeys(REPLICA_INDEX, str(rank))}
 
 
 def replica_label(identity: Identity) -> str:

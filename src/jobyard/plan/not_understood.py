@@ -16,7 +16,7 @@ from jobyard.api.beamjob import BeamCondition, BeamConditionType, BeamJobStatus,
 from jobyard.api.status import Condition, ConditionType, JobStatus, Phase, Truth
 from jobyard.api.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
 from jobyard.api.value import Value
-from jobyard.plan.conditions import NO, Holding, condition, conditions_of
+from jobyard.plan.conditions import NO, Holding, condition, conditions_of, may_have_pods
 from jobyard.plan.decision import NOT_UNDERSTOOD
 from jobyard.plan.moments import text_of
 
@@ -53,7 +53,8 @@ def _job(stored: JobStatus, generation: int, message: str, now: float) -> JobSta
         type_: _said(condition(stored.conditions, type_)) or nothing
         for type_, nothing in _NOTHING_KNOWN.items()
     }
-    if holdings[ConditionType.INITIALIZED].status is Truth.TRUE:
+    initialized = condition(stored.conditions, ConditionType.INITIALIZED)
+    if may_have_pods(initialized, has_had_one=_has_had_pod(stored)):
         running = holdings[ConditionType.RUNNING].status
         holdings[ConditionType.RUNNING] = Holding(running, NOT_UNDERSTOOD, message)
     else:
@@ -64,6 +65,10 @@ def _job(stored: JobStatus, generation: int, message: str, now: float) -> JobSta
         phase=stored.phase or Phase.PENDING,
         conditions=conditions_of(stored.conditions, holdings, now),
     )
+
+
+def _has_had_pod(stored: JobStatus) -> bool:
+    return any(row.uid or row.pods_before for task in stored.tasks for row in task.status)
 
 
 def _said(known: Condition | None) -> Holding | None:

@@ -181,9 +181,6 @@ def facts_of(pod: PodObject) -> Pod:
     is_task = owner.kind == "ConfigMap"
     role = labels.get(TASK_ROLE if is_task else REPLICA_TYPE) or ""
     rank = (annotations.get(ROLE_INDEX) if is_task else labels.get(REPLICA_RANK)) or "0"
-    attempt = annotations.get(ATTEMPT, "0")
-    job_attempt = annotations.get(JOB_ATTEMPT, "0")
-    pods_before = annotations.get(PODS_BEFORE, "0")
     containers = tuple(_container(c) for c in status.container_statuses)
     disrupted = conditions.get("DisruptionTarget")
     phase = _PHASES.get(status.phase)
@@ -199,9 +196,9 @@ def facts_of(pod: PodObject) -> Pod:
         role=role,
         # A person may write anything into a label.
         rank=whole_number(rank, INT32_MAX) or 0,
-        attempt=whole_number(attempt, COUNT_MAX) or 0,
-        job_attempt=whole_number(job_attempt, COUNT_MAX) or 0,
-        pods_before=whole_number(pods_before, COUNT_MAX) or 0,
+        attempt=_count(annotations.get(ATTEMPT)),
+        job_attempt=_count(annotations.get(JOB_ATTEMPT)),
+        pods_before=_count(annotations.get(PODS_BEFORE)),
         revision=annotations.get(REVISION, ""),
         phase=PodPhase.UNKNOWN if phase is None else phase,
         reason=status.reason,
@@ -240,6 +237,11 @@ def unreadable_pod(meta: Meta, problem: str) -> Pod:
 def _no_phase(text: str) -> str:
     shown = text if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]}…"
     return f"its phase is {shown!r}, which is none of a pod's"
+
+
+def _count(text: str | None) -> int:
+    # Most are not there, or none yet: this is asked three times for each version of each pod.
+    return 0 if text is None or text == "0" else whole_number(text, COUNT_MAX) or 0
 
 
 def _holds(condition: Condition | None) -> bool:

@@ -32,6 +32,7 @@ from jobyard.plan.naming import (
     job_labels,
     pod_name,
     replica_label,
+    role_labels,
 )
 
 T9K_SCHEDULER = "t9k-scheduler"
@@ -77,6 +78,7 @@ def _metadata(description: Description, replica: Replica) -> dict[str, Any]:
         replica_label(identity): name,
         REPLICA_TYPE: role.type,
         REPLICA_RANK: str(replica.rank),
+        **role_labels(description, role, replica.rank),
     }
     if description.gang is not None and role.in_gang:
         labels[f"{_SCHEDULER_GROUP}/group-name"] = identity.name
@@ -136,7 +138,8 @@ def _main(
     if start.mounts:
         with_mounts["volumeMounts"] = [*container.get("volumeMounts", ()), *start.mounts]
     if is_debugging(mode):
-        return in_debug(with_mounts, role, debug_override(mode, role))
+        logs_in = bool(description.ssh_files)
+        return in_debug(with_mounts, role, debug_override(mode, role), logs_in=logs_in)
     resume = resume_override(mode, role) if replica.is_resumed else None
     return started(with_mounts, role, start, resume)
 

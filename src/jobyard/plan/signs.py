@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import cache
 from typing import Final, NamedTuple
 
 
@@ -137,9 +138,14 @@ def _either(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
 
 
-_TABLE: Final = tuple((row.kind, _either(row.begin), _either(row.have)) for row in _ROWS)
+@cache
+def _table() -> tuple[tuple[Kind, re.Pattern[str], re.Pattern[str]], ...]:
+    """Compiled when a log is first read: it takes as long as a short job."""
+    return tuple((row.kind, _either(row.begin), _either(row.have)) for row in _ROWS)
+
+
 # In an error: then it is that of somebody whose peer is gone.
-_FOLLOWED: Final = re.compile(
+_FOLLOWED: Final = (
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Socket closed"
     r"|remote process exited or there was a network error|ncclRemoteError"
     r"|Watchdog caught collective operation timeout|watchdog thread terminated|detected by watchdog"
@@ -149,7 +155,7 @@ _FOLLOWED: Final = re.compile(
 )
 
 # What others put before each line: a rank, a worker, the time.
-_PREFIX: Final = re.compile(
+_PREFIX: Final = (
     r"\[rank\d+\]: ?"
     r"|\[default\d+\]: ?"
     r"|\[\d+(?:,\d+)?\]<std(?:err|out)>: ?"
@@ -163,26 +169,23 @@ _PREFIX: Final = re.compile(
 _PREFIXES_MAX: Final = 4
 
 # What makes an error longer than what it says. Applied in this order.
-_ABRIDGED: Final = tuple(
-    (re.compile(pattern), instead)
-    for pattern, instead in (
-        (r"^(?:- |Caused by: |Exception in thread \"[^\"]*\" |: )", ""),
-        (r"^(?:[a-zA-Z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))", ""),
-        (r"^terminate called after throwing an instance of '([^']*)'$", r"\1:"),
-        (r"^what\(\): +", ""),
-        (r"^[EF]\d{4} [\d:.]+ +\d+ \S+\] ", ""),
-        (r"^(?:\[[EF]\d* [\d:. ]*\w+\.cpp:\d+\] |[EF] \S+:\d+\] )", ""),
-        (r"^\[(?:ERROR|CRITICAL)\] \[\w+\.py:\d+:\w+\] ", ""),
-        (r"^\['[^']*/python[\d.]*', (?:'-u', )?", "["),
-        (r"^(Error: failed to run \w+) .* (on \S+), is localhost: \w+, exception: ", r"\1 \2: "),
-        (r"(?<=XGBoostError: )\[[\d:]+\] \S+?:\d+: ", ""),
-        (r"(?:- )?\[\w+\.\w+:\d+\|[\d:]+\]:(?: |$)", ""),
-        (r"\{\{function_node [^}]*\}\} ?", ""),
-        (r" \[Op:\w+\](?: name: ?)?$", ""),
-        (r"(?<=Error: )\[/[^\]\s]*\] ", ""),
-        (r"\.? This is typically caused by a remote worker .*$", ""),
-        (r"[ \t]+", " "),
-    )
+_ABRIDGED: Final = (
+    (r"^(?:- |Caused by: |Exception in thread \"[^\"]*\" |: )", ""),
+    (r"^(?:[a-zA-Z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))", ""),
+    (r"^terminate called after throwing an instance of '([^']*)'$", r"\1:"),
+    (r"^what\(\): +", ""),
+    (r"^[EF]\d{4} [\d:.]+ +\d+ \S+\] ", ""),
+    (r"^(?:\[[EF]\d* [\d:. ]*\w+\.cpp:\d+\] |[EF] \S+:\d+\] )", ""),
+    (r"^\[(?:ERROR|CRITICAL)\] \[\w+\.py:\d+:\w+\] ", ""),
+    (r"^\['[^']*/python[\d.]*', (?:'-u', )?", "["),
+    (r"^(Error: failed to run \w+) .* (on \S+), is localhost: \w+, exception: ", r"\1 \2: "),
+    (r"(?<=XGBoostError: )\[[\d:]+\] \S+?:\d+: ", ""),
+    (r"(?:- )?\[\w+\.\w+:\d+\|[\d:]+\]:(?: |$)", ""),
+    (r"\{\{function_node [^}]*\}\} ?", ""),
+    (r" \[Op:\w+\](?: name: ?)?$", ""),
+    (r"(?<=Error: )\[/[^\]\s]*\] ", ""),
+    (r"\.? This is typically caused by a remote worker .*$", ""),
+    (r"[ \t]+", " "),
 )
 _UNSAID: Final = re.compile(r":$|Exception encountered when calling .*\.$")
 _GROUP: Final = re.compile(r"\(\d+ sub-exceptions?\)$")
@@ -190,7 +193,7 @@ _GROUP: Final = re.compile(r"\(\d+ sub-exceptions?\)$")
 
 def kind_of(line: str) -> Kind:
     """What a line is, seen alone."""
-    for kind, begin, have in _TABLE:
+    for kind, begin, have in _table():
         if begin.match(line) or have.search(line):
             return weighed(kind, line)
     return Kind.PLAIN
@@ -198,13 +201,13 @@ def kind_of(line: str) -> Kind:
 
 def weighed(kind: Kind, words: str) -> Kind:
     """The kind of an error once all of it is known."""
-    return Kind.FOLLOWED if kind >= Kind.ERROR and _FOLLOWED.search(words) else kind
+    return Kind.FOLLOWED if kind >= Kind.ERROR and re.search(_FOLLOWED, words) else kind
 
 
 def without_prefix(line: str) -> str:
     """The line as the program itself wrote it, with the blanks that it began with."""
     for _ in range(_PREFIXES_MAX):
-        found = _PREFIX.match(line)
+        found = re.match(_PREFIX, line)
         if found is None:
             break
         line = line[found.end() :]
@@ -214,7 +217,7 @@ def without_prefix(line: str) -> str:
 def abridged(words: str) -> str:
     """An error without what surrounds it: modules of its name, places in a source, log headers."""
     for pattern, instead in _ABRIDGED:
-        words = pattern.sub(instead, words)
+        words = re.sub(pattern, instead, words)
     return words.strip()
 
 

@@ -13,14 +13,22 @@ _IN_ALL = ("-np", "--np", "-n", "--n", "-c")
 _MAPPING = re.compile(r"^ppr:([0-9]+):node\b")
 
 
-def slots_per_worker(arguments: tuple[str, ...], workers: Role) -> int:
-    """What mpirun's arguments say of a node, else an even share, else one per GPU, else one."""
+def per_node(arguments: tuple[str, ...]) -> int | None:
+    """How many processes mpirun's arguments want on each node, if they say it."""
     for option, value in pairwise(arguments):
         mapped = _MAPPING.match(value) if option in ("--map-by", "-map-by") else None
         said = mapped[1] if mapped else value if option in _PER_NODE else ""
-        per_node = whole_number(said, INT32_MAX)
-        if per_node is not None:
-            return per_node
+        number = whole_number(said, INT32_MAX)
+        if number is not None:
+            return number
+    return None
+
+
+def slots_per_worker(arguments: tuple[str, ...], workers: Role) -> int:
+    """What mpirun's arguments say of a node, else an even share, else one per GPU, else one."""
+    said = per_node(arguments)
+    if said is not None:
+        return said
     for option, value in pairwise(arguments):
         in_all = whole_number(value, INT32_MAX) if option in _IN_ALL else None
         if in_all is not None:

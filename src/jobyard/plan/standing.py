@@ -143,6 +143,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return self.pods_before + (self.pod is not None or self.memory.had_pod)
 
     @property
+    def has_had_pod(self) -> bool:
+        return self.pods_before_next > 0 or self.restarts > 0
+
+    @property
     def short_name(self) -> str:
         """As messages have it: `worker-3`."""
         return self.role.type if self.role.is_single else f"{self.role.type}-{self.rank}"

@@ -18,7 +18,9 @@ from jobyard.plan.naming import (
     OWN_ANNOTATIONS,
     ROLE_INDEX,
     TASK_ROLE,
+    TASKSET,
     TASKSET_UID,
+    label_value,
     pod_name,
 )
 
@@ -43,7 +45,7 @@ def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any
         metadata["namespace"] = identity.namespace
     metadata["labels"] = {
         **given.get("labels", {}),
-        "TaskSet": identity.name,
+        TASKSET: label_value(identity.name),
         TASK_ROLE: role.type,
         MANAGED_BY: "jobyard",
     }

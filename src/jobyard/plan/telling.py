@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from jobyard.api.status import ConditionType, JobStatus, Phase, ReplicaPhase, Truth
 from jobyard.plan.conditions import UNSCHEDULED, condition, end_text
-from jobyard.plan.decision import HINDRANCES, Event, EventType
+from jobyard.plan.decision import HINDRANCES, QUOTA_EXCEEDED, Event, EventType
 from jobyard.plan.description import Description
 from jobyard.plan.last_words import shortened
 from jobyard.plan.outcome import Outcome
@@ -113,7 +113,9 @@ def _initialized(old: JobStatus | None, new: JobStatus) -> Iterator[Event]:
     now = condition(new.conditions, ConditionType.INITIALIZED)
     before = condition(old.conditions, ConditionType.INITIALIZED) if old is not None else None
     assert now is not None
-    if now.status is Truth.FALSE and (before is None or before.message != now.message):
+    # A full quota is told with the numbers, by the condition Running.
+    is_told = now.reason == QUOTA_EXCEEDED or (before is not None and before.message == now.message)
+    if now.status is Truth.FALSE and not is_told:
         yield Event(now.reason, now.message, EventType.WARNING)
 
 

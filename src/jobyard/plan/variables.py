@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, frozen=True):
         return cls(
             name,
             {replica.type: replica.replicas for replica in spec.replica_specs},
-            {p.get("name", ""): p["port"] for p in spec.service.ports} if spec.service else None,
+            {p.get("name", ""): p["port"] for p in spec.ports} if spec.ports else None,
         )
 
 

@@ -26,12 +26,14 @@ from jobyard.controller.running import Controller, Options
 from jobyard.node.abilities import look, missing_for_layers, missing_for_sandbox
 from jobyard.node.agent import Agent
 from jobyard.node.descriptor_limit import NEEDED, raise_limit
+from jobyard.node.disk_use import DISK_BYTES_DEFAULT
 from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.kubelet_service import KubeletService
 from jobyard.node.node_object import node_labels
 from jobyard.node.options import options_of, with_log_size
 from jobyard.node.order import LOG_BYTES_DEFAULT
-from jobyard.node.ordering.images import rule_of
+from jobyard.node.ordering.images import ImageRuleError, rule_of
+from jobyard.node.ordering.surroundings import ImageRule
 from jobyard.node.private_network import DEFAULT_NETWORK
 from jobyard.node.runtime import Runtime
 from jobyard.node.sandbox_runtime import SandboxRuntime
@@ -69,6 +71,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     # Of sandboxes; and how much of the log of each run of a container is kept.
     network: IPv4Network = DEFAULT_NETWORK
     log_bytes: int = LOG_BYTES_DEFAULT
+    # How much the logs of what is over may be, all together.
+    disk_bytes: int = DISK_BYTES_DEFAULT
 
 
 class Engine:
@@ -124,7 +128,7 @@ class Engine:
             node_name(socket.gethostname()),
             path,
             network=network,
-            image_rules=tuple(rule_of("=".join(rule)) for rule in self.settings.images),
+            image_rules=self._image_rules(),
             is_strict=self.settings.is_strict,
             proxy=outside.url if outside is not None else str,
         ).hiding(*engines_folders(home_of(os.environ)))
@@ -132,6 +136,7 @@ class Engine:
             options,
             claim_folders=self.settings.claims,
             claims_kept=self.settings.claims_kept,
+            disk_bytes=self.settings.disk_bytes,
         )
         options = with_log_size(options, self.settings.log_bytes)
         # Agents come and go; what is asked of the node is asked of the one that is there.
@@ -163,6 +168,12 @@ class Engine:
             self._begin(name, kept_going(name, work, server.troubles))
         # Nothing that is answered any more would be true.
         self._begin("store", self.live.until_failed())
+
+    def _image_rules(self) -> tuple[ImageRule, ...]:
+        try:
+            return tuple(rule_of("=".join(rule)) for rule in self.settings.images)
+        except ImageRuleError as problem:
+            raise EngineError(str(problem)) from problem
 
     def _begin(self, name: str, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name=name)

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +24,7 @@ from typing import Final
 import msgspec
 
 from jobyard.node import locks
+from jobyard.node.isolation.scratch import remove_tree
 
 HOME_VARIABLE: Final = "JOBYARD_HOME"
 _ENGINE: Final = "engine"
@@ -51,6 +51,8 @@ class Presence(msgspec.Struct, frozen=True):
     started_at: str
     # The folder `jobyard run` or `jobyard up` was called in.
     started_in: str = ""
+    # How much the logs of what is over may be; 0 of an engine that doesn't say.
+    disk_bytes: int = 0
 
 
 class DataFolder:
@@ -202,15 +204,15 @@ def new_run(home: Path, name: str) -> Iterator[DataFolder]:
 
 
 @contextmanager
-def dead_runs(home: Path) -> Iterator[Sequence[DataFolder]]:
-    """The folders of runs without an engine: meanwhile they are ours, and nobody else's."""
+def dead_run(home: Path, path: Path) -> Iterator[DataFolder | None]:
+    """The folder of a run without an engine: meanwhile it is ours, and nobody else's."""
     with ExitStack() as held:
-        dead: list[DataFolder] = []
+        dead = None
         with _all_runs(home):
-            for folder in private_ones(home):
-                # In use, or somebody else's.
+            # In use, somebody else's, or gone.
+            if path.is_dir():
                 with suppress(HomeError, OSError):
-                    dead.append(held.enter_context(folder))
+                    dead = held.enter_context(DataFolder(path))
         yield dead
 
 
@@ -219,9 +221,10 @@ def removed(home: Path, folder: DataFolder) -> None:
     # Most of it while the folder still has its lock: others may be waiting to make theirs.
     with suppress(OSError):
         for path in folder.path.iterdir():
-            shutil.rmtree(path, ignore_errors=True)
+            if path.is_dir() and not path.is_symlink():
+                remove_tree(path)
     with _all_runs(home):
-        shutil.rmtree(folder.path, ignore_errors=True)
+        remove_tree(folder.path)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ leaves what there is to know of them in its folder. Killed, it leaves the replic
 next engine on its folder takes them up.
 
 The first engine of a run is forked, before there is a loop or a thread: to start Python again
-takes longer than a short job runs. Later ones are started as `python -m jobyard.run.private`.
+takes longer than a short job runs. It loads what it needs while the command still looks at its
+files, and is told then what to run. Later ones are started as `python -m jobyard.run.private`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
+from jobyard.run.birth import Birth, Prepared, Word
 from jobyard.run.homes import (
     DataFolder,
     HomeError,
@@ -51,66 +53,53 @@ ATTENDANCE_SECONDS: Final = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Word(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a new engine tells whoever started it: where it is, or why it isn't."""
-
-    folder: str = ""
-    problem: str = ""
-    # Whether the problem is ours, and not the machine's or the caller's.
-    is_fault: bool = False
-
-
-class EngineFailedError(Exception):
-    """The engine of a run could not be started; the message says why."""
-
-
-class Birth:
-    """An engine that is being started."""
-
-    def __init__(self, pid: int, told: int) -> None:
-        self.pid = pid
-        self._told = told
-
-    async def folder(self) -> Path:
-        """Where it is, once it can be asked; HomeError or EngineFailedError if it never can."""
-        text = await asyncio.to_thread(self._word)
-        if not text:
-            raise EngineFailedError("the engine ended before it had come up")
-        word = msgspec.json.decode(text, type=Word)
-        if word.problem:
-            raise EngineFailedError(word.problem) if word.is_fault else HomeError(word.problem)
-        return Path(word.folder)
-
-    def _word(self) -> bytes:
-        with open(self._told, "rb") as told:
-            return told.read()
-
-    def reap(self) -> None:
-        """Once it has ended; one that was not our child is nobody's to wait for."""
-        with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
-
-
-def fork_engine(record: Record) -> Birth:
-    """A new run, in the folder of `up` if it keeps its jobs; before there is a loop or a thread."""
-    home = home_of(os.environ)
-    first = record.jobs[0].partition("/")[2] if record.jobs else "run"
-    where = standing(home) if record.keeps else new_run(home, first)
+@contextmanager
+def prepared() -> Iterator[Prepared]:
+    """Forked before there is a loop or a thread, and dropped at the end unless it has begun."""
+    hears, asked = os.pipe()
     heard, told = os.pipe()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     pid = os.fork()
-    if pid:
-        os.close(told)
-        return Birth(pid, heard)
-    # Nothing of the command's own end may happen here: no buffers, no exit handlers.
+    if not pid:
+        # Nothing of the command's own end may happen here: no buffers, no exit handlers.
+        try:
+            os.setsid()
+            for number in (asked, heard):
+                os.close(number)
+            _become_engine(hears, told)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    for number in (hears, told):
+        os.close(number)
+    engine = Prepared(pid, heard, asked)
     try:
-        os.close(heard)
-        os.setsid()
-        _be_engine(where, record, told, is_new=True)
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
+        yield engine
+    finally:
+        engine.drop()
+
+
+def _become_engine(hears: int, told: int) -> None:
+    """A new run, in the folder of `up` if it keeps its jobs."""
+    _load()
+    with open(hears, "rb") as asked:
+        text = asked.read()
+    if not text:
+        # The command has ended: there was nothing to run, or it was killed.
+        return
+    record = msgspec.json.decode(text, type=Record)
+    home = home_of(os.environ)
+    first = record.jobs[0].partition("/")[2] if record.jobs else "run"
+    where = standing(home) if record.keeps else new_run(home, first)
+    _be_engine(where, record, told, is_new=True)
+
+
+def _load() -> None:
+    """What an engine imports, while the command still looks at its files."""
+    import jobyard.run.engine
+    import jobyard.run.engine_log
+    import jobyard.run.link  # noqa: F401
 
 
 def spawn_engine(folder: Path) -> Birth:
@@ -185,6 +174,7 @@ def _turn_away(folder: Path) -> None:
 
 async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool) -> _End:
     # Imported here: the command that forks us needs none of it.
+    from jobyard.node.disk_use import DISK_BYTES_DEFAULT
     from jobyard.node.order import LOG_BYTES_DEFAULT
     from jobyard.node.private_network import DEFAULT_NETWORK, network_of
     from jobyard.run.engine import Engine, EngineSettings
@@ -199,6 +189,7 @@ async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool)
         claims_kept=claims_of(home_of(os.environ)),
         network=network_of(record.network) if record.network else DEFAULT_NETWORK,
         log_bytes=record.log_bytes or LOG_BYTES_DEFAULT,
+        disk_bytes=record.disk_bytes or DISK_BYTES_DEFAULT,
         is_durable=False,
     )
     leaving = asyncio.Event()

@@ -45,6 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[tuple[str, str], ...] = ()
     network: str = ""
     log_bytes: int = 0
+    disk_bytes: int = 0
     # In the folder of `up`, where its jobs stay.
     keeps: bool = False
 

@@ -71,6 +71,7 @@ async def open_door(engine: Engine, port: int = 0) -> AsyncIterator[HttpServer]:
                 runtime=engine.runtime_name,
                 started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 started_in=os.getcwd(),
+                disk_bytes=engine.settings.disk_bytes,
             )
         )
         yield served

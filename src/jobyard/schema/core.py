@@ -24,6 +24,14 @@ JOB_TEMPLATE = "io.k8s.api.batch.v1.JobTemplateSpec"
 ENV_VAR = "io.k8s.api.core.v1.EnvVar"
 RESOURCES = "io.k8s.api.core.v1.ResourceRequirements"
 SERVICE_PORT = "io.k8s.api.core.v1.ServicePort"
+ENV_FROM = "io.k8s.api.core.v1.EnvFromSource"
+VOLUME = "io.k8s.api.core.v1.Volume"
+VOLUME_MOUNT = "io.k8s.api.core.v1.VolumeMount"
+CONTAINER = "io.k8s.api.core.v1.Container"
+CONTAINER_PORT = "io.k8s.api.core.v1.ContainerPort"
+TOLERATION = "io.k8s.api.core.v1.Toleration"
+POD_SECURITY = "io.k8s.api.core.v1.PodSecurityContext"
+LOCAL_REFERENCE = "io.k8s.api.core.v1.LocalObjectReference"
 LABEL_SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 QUANTITY_NAME = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -41,7 +49,16 @@ DNS_LABEL_LENGTH_MAX = 63
 DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 MOUNT_PATH_LENGTH_MAX = 4096
 
-_TEMPLATE_METADATA = ("annotations", "finalizers", "generateName", "labels", "name", "namespace")
+# `creationTimestamp: null` stands in every template that Go has written.
+_TEMPLATE_METADATA = (
+    "annotations",
+    "creationTimestamp",
+    "finalizers",
+    "generateName",
+    "labels",
+    "name",
+    "namespace",
+)
 
 
 @cache

@@ -24,11 +24,13 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     """Marks a field whose value is a type of Kubernetes itself.
 
     `required` and `rules` add to what is published: field names below the type's root,
-    and rules by dotted path (`spec.containers.*.volumeMounts.*`).
+    and rules by dotted path (`spec.containers.*.volumeMounts.*`). `spared` takes from it:
+    dotted paths of lists that may be empty or absent here.
     """
 
     name: str
     required: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
     rules: tuple[tuple[str, Rule], ...] = ()
 
 
@@ -65,9 +67,9 @@ def _schema(info: inspect.Type) -> JSONSchema:
         case inspect.StructType():
             return _struct(info)
         case inspect.UnionType():
-            # Only `X | None`: absent is None, and null in a manifest means absent.
-            (only,) = [part for part in info.types if not isinstance(part, inspect.NoneType)]
-            return _schema(only)
+            # `X | None`: absent is None, and null in a manifest means absent.
+            parts = [part for part in info.types if not isinstance(part, inspect.NoneType)]
+            return _schema(parts[0]) if len(parts) == 1 else _int_or_string(parts)
         case inspect.VarTupleType():
             bounds = _present(minItems=info.min_length or None, maxItems=info.max_length)
             return {"type": "array", "items": _schema(info.item_type), **bounds}
@@ -98,6 +100,18 @@ def _schema(info: inspect.Type) -> JSONSchema:
             }
         case _:
             raise TypeError(f"no structural schema for {info}")
+
+
+def _int_or_string(parts: list[inspect.Type]) -> JSONSchema:
+    """Kubernetes' one type that is two: a number, or the same as a text. Bounds are of each."""
+    bounds: JSONSchema = {}
+    for part in parts:
+        said = _schema(part)
+        assert said.pop("type") in ("integer", "string"), "no structural schema for this union"
+        bounds |= said
+    # Of texts there is no width to check.
+    bounds.pop("format", None)
+    return {"x-kubernetes-int-or-string": True, **bounds}
 
 
 def _annotated(info: inspect.Metadata) -> JSONSchema:
@@ -132,6 +146,11 @@ def _struct(info: inspect.StructType) -> JSONSchema:
     own = info.cls.__annotations__
     fields = sorted(info.fields, key=lambda field: field.name not in own)
     out["properties"] = {field.encode_name: _field(field) for field in fields}
+    if getattr(info.cls, "WRITES_NULLS", False):
+        # An API server keeps only those that it is told of.
+        for field in fields:
+            if _may_be_null(field.type):
+                out["properties"][field.encode_name]["nullable"] = True
     if rules:
         out["x-kubernetes-validations"] = [rule.manifest() for rule in rules]
     return out
@@ -150,13 +169,35 @@ def _field(field: inspect.Field) -> JSONSchema:
     return out | {"default": default}
 
 
+def _may_be_null(info: inspect.Type) -> bool:
+    """Whether it is `X | None`; of an enum the API server would want null among its words."""
+    if isinstance(info, inspect.Metadata):
+        return _may_be_null(info.type)
+    if not isinstance(info, inspect.UnionType):
+        return False
+    return not any(isinstance(part, inspect.EnumType) for part in info.types)
+
+
 def _core(core: Core) -> JSONSchema:
     schema = core_schema(core.name)
     if core.required:
         schema = {**schema, "required": sorted({*schema.get("required", ()), *core.required})}
+    for path in core.spared:
+        schema = _sparing(schema, path.split("."))
     for path, rule in core.rules:
         schema = _with_rule(schema, path.split(".") if path else [], rule)
     return dict(schema)
+
+
+def _sparing(schema: JSONSchema, steps: list[str]) -> JSONSchema:
+    step, rest = steps[0], steps[1:]
+    sub = schema["properties"][step]
+    if rest:
+        return {**schema, "properties": schema["properties"] | {step: _sparing(sub, rest)}}
+    free = {key: value for key, value in sub.items() if key != "minItems"}
+    out = {**schema, "properties": schema["properties"] | {step: free}}
+    required = [name for name in out.pop("required", ()) if name != step]
+    return {**out, **_present(required=required or None)}
 
 
 def _with_rule(schema: JSONSchema, steps: list[str], rule: Rule) -> JSONSchema:

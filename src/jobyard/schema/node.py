@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import msgspec
 import re2
 
-from jobyard.schema.core import JSONSchema
+from jobyard.schema.core import QUANTITY, JSONSchema
 
 _STEP = re2.compile(r"\.([^.\[]+)|\['([^']*)'\]")
 
@@ -77,7 +77,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def is_quantity(self) -> bool:
-        return self.types == ("integer", "string") and self.pattern is not None
+        return self.pattern is not None and self.pattern.pattern == QUANTITY["pattern"]
 
 
 EMPTY = Node()

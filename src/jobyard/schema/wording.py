@@ -83,7 +83,9 @@ def _as_quantity(value: Any) -> str:
 
 
 def not_listed(value: Any, allowed: tuple[Any, ...]) -> str:
-    return f"is {shown(value)}; must be {enumerated(allowed)}{suggestion(str(value), allowed)}"
+    # An empty text only means absent: nobody is told to write it.
+    words = [word for word in allowed if word != ""]
+    return f"is {shown(value)}; must be {enumerated(words)}{suggestion(str(value), words)}"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -106,10 +108,22 @@ _PATTERN_HINTS = {
         "must hold only lower-case letters, digits and '-', and neither begin nor end with '-'"
     ),
     "^/": "must be an absolute path, beginning with /",
-    "^([1-9][0-9]{0,3}|gpu|cpu|auto)$": 'must be a number such as "4", or gpu, cpu or auto',
-    "^t9k://pvc/[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/.*)?$": "must be t9k://pvc/<claim>/<path>",
+    "^(/|$)": "must be an absolute path, beginning with /",
+    "^([0-9]{0,4}|gpu|cpu|auto)$": "must be a number such as 4, or gpu, cpu or auto",
+    "^[0-9]{1,4}$": "must be a number of at most four digits",
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$": (
+        "must hold only lower-case letters, digits and '-', and neither begin nor end with '-'"
+    ),
+    "^t9k://(pvc|minio)/[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/.*)?$": "must be t9k://pvc/<claim>/<path>",
+    "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$": (
+        "must hold only lower-case letters, digits, '-' and '.', and begin and end with one of the"
+        " first two"
+    ),
+    "^(running|paused)?$": "must be running or paused",
     "^[0-9]{1,3}([.][0-9]{1,3}){1,2}$": 'must be a version such as "1.19" or "3.5.1"',
-    "^([0-9]+(y|w|d|h|ms|m|s))+$": "must be a duration such as 3w or 2h45m",
+    "^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$": (
+        "must be a duration such as 3w or 2h45m, the larger units first"
+    ),
 }
 
 

@@ -172,6 +172,23 @@ class Journal:
         self._db.close()
 
 
+def stored_keys(path: Path, shelf: str) -> list[str]:
+    """The objects of one kind in a file that no server has open; JournalError if one has."""
+    asked = "SELECT key, data IS NULL FROM revisions WHERE shelf = ? ORDER BY version"
+    if not path.exists():
+        return []
+    try:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+        try:
+            # Of each the last one counts.
+            is_gone = dict(db.execute(asked, (shelf,)).fetchall())
+        finally:
+            db.close()
+    except sqlite3.Error as problem:
+        raise JournalError(f"{path}: {problem}") from problem
+    return [str(key) for key, gone in is_gone.items() if not gone]
+
+
 def is_full(path: Path) -> bool:
     """Whether the disk has no room for a few pages beside this file."""
     probe = path.with_name(f".{path.name}.room")

@@ -13,9 +13,10 @@ from typing import Final
 
 from jobyard.cli.live.showing import Show
 from jobyard.client.errors import ClientError
+from jobyard.run.birth import Birth, EngineFailedError
 from jobyard.run.homes import DataFolder, HomeError
 from jobyard.run.link import Link
-from jobyard.run.private import Birth, EngineFailedError, spawn_engine
+from jobyard.run.private import spawn_engine
 from jobyard.run.runs import Run
 
 # One that has lived so long has come up well: what ended it is another matter than before.

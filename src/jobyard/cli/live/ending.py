@@ -11,7 +11,7 @@ from jobyard.cli.live.following import Following
 from jobyard.cli.live.jobs import JobView
 from jobyard.cli.live.log_lines import DRAIN_SECONDS
 from jobyard.cli.live.showing import Show
-from jobyard.run.private import EngineFailedError
+from jobyard.run.birth import EngineFailedError
 
 FAILED: Final = 1
 # As in sysexits.h: it may be tried again, and nothing is lost.

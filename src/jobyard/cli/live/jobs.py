@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from jobyard.cli.live.widths import telling_lines
+from jobyard.plan.conditions import PODS_COMING
 
 OVER: Final = ("Succeeded", "Failed")
 _TASKSET_PHASES: Final = {
@@ -124,7 +125,9 @@ def _message(status: Status) -> str:
         return str(conditions[wanted].get("message", ""))
     for type_ in ("Initialized", "Running", "ClusterRunning", "JobRunning"):
         found = conditions.get(type_)
-        if found is not None and found.get("status") != "True":
+        # Of pods that come one by one, the next condition has more to say.
+        is_coming = found is not None and found.get("reason") == PODS_COMING
+        if found is not None and found.get("status") != "True" and not is_coming:
             return str(found.get("message", ""))
     return ""
 

@@ -16,7 +16,9 @@ from jobyard.plan.naming import (
     REPLICA_TYPE,
     ROLE_INDEX,
     TASK_ROLE,
+    TASKSET,
     TASKSET_UID,
+    label_value,
 )
 from jobyard.plan.pod_facts import COUNT_MAX
 
@@ -135,7 +137,9 @@ class PodList(msgspec.Struct, frozen=True):
 
 def selector_of(kind: str, name: str) -> str:
     """The labels that all pods of a job have."""
-    return f"TaskSet={name}" if kind == "TaskSet" else f"{kind.lower()}={name},{JOB_NAME}={name}"
+    if kind == "TaskSet":
+        return f"{TASKSET}={label_value(name)}"
+    return f"{kind.lower()}={name},{JOB_NAME}={name}"
 
 
 def stem_of(pod: str) -> str:

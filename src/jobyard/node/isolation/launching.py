@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -25,6 +26,8 @@ from jobyard.node.order import ContainerOrder
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REPORT_BYTES_MAX: Final = 65536
+# Does the same wherever a distribution puts it; others that share a name may differ.
+_SAME_ANYWHERE: Final = frozenset({"sshd"})
 
 
 class Streams(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +47,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     uid: int | None = None
     gid: int | None = None
+    # Nothing of an image is there: programs are where the machine has them.
+    is_of_machine: bool = False
 
     @classmethod
     def of(cls, order: ContainerOrder, argv: tuple[str, ...] = ()) -> Command:
@@ -54,6 +59,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
             folder=order.working_folder or os.getcwd(),
             uid=order.uid,
             gid=order.gid,
+            is_of_machine=not order.root_folder,
         )
 
 
@@ -76,12 +82,27 @@ def words(number: int) -> str:
     return os.strerror(number).lower()
 
 
+def _standing_in(command: Command) -> str:
+    """A program of the machine for one that an image would have elsewhere; empty for most."""
+    name = os.path.basename(command.argv[0])
+    if not command.is_of_machine or name not in _SAME_ANYWHERE:
+        return ""
+    places = f"{command.env.get('PATH', '')}:{_DEFAULT_PATH}"
+    found = shutil.which(name, path=places) or ""
+    if found:
+        told = f"jobyard: there is no {command.argv[0]} on this machine: running {found}\n"
+        os.write(2, told.encode(errors="replace"))
+    return found
+
+
 def _executable(command: Command) -> str:
     name = command.argv[0]
     if "/" in name:
         try:
             mode = os.stat(name).st_mode
         except OSError as error:
+            if found := _standing_in(command):
+                return found
             raise start_error(f'exec: "{name}": stat {name}: {words(error.errno or 0)}') from error
         if stat.S_ISDIR(mode):
             raise start_error(f'exec: "{name}": is a directory')
@@ -166,7 +187,9 @@ def execute(
         os.closerange(3, report)
         os.closerange(report + 1, 1 << 20)
         try:
-            os.execve(path, command.argv, command.env)  # noqa: S606 - there is no shell
+            # sshd starts itself again by the name that it was called by.
+            name = path if "/" in command.argv[0] else command.argv[0]
+            os.execve(path, (name, *command.argv[1:]), command.env)  # noqa: S606 - there is no shell
         except OSError as error:
             raise start_error(f"exec {path}: {words(error.errno or errno.EIO)}") from error
     except BaseException as error:

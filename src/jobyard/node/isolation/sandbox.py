@@ -36,7 +36,7 @@ from jobyard.node.isolation.launching import (
 from jobyard.node.isolation.pipes import Wiring, wire
 from jobyard.node.isolation.points import MadeFolders, clear_made_folders
 from jobyard.node.isolation.privileges import Restraint, forget_login, processes_max
-from jobyard.node.isolation.scratch import remove_tree
+from jobyard.node.isolation.scratch import put_away, remove_tree
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
 from jobyard.node.order import ContainerOrder, Mount, PodOrder, Redirect
 
@@ -53,6 +53,7 @@ class _Run(msgspec.Struct, frozen=True, kw_only=True):
 
     order: ContainerOrder
     group: cgroups.Group | None
+    scratch: Path
 
 
 class SandboxCage:
@@ -138,7 +139,8 @@ class SandboxCage:
                 self._be_first(container, group, wiring, told)
             held.close(told, *wiring.inner)
             _await(held.give(report), pid)
-            self._runs[pid] = _Run(order=container, group=group)
+            scratch = self._scratch / str(self._count)
+            self._runs[pid] = _Run(order=container, group=group, scratch=scratch)
             return wiring.spawned(pid, held)
 
     def _be_first(
@@ -239,6 +241,8 @@ class SandboxCage:
 
     def was_out_of_memory(self, pid: int) -> bool:
         run = self._runs.pop(pid, None)
+        if run is not None:
+            put_away(run.scratch)
         if run is None or run.group is None:
             return False
         answer = run.group.was_out_of_memory()

@@ -1,6 +1,8 @@
 """Removing folders that containers wrote to, whatever modes they left behind.
 
-An overlay leaves folders of mode 0, and a program may take its own rights away.
+An overlay leaves folders of mode 0, and a program may take its own rights away. To remove a large
+one takes a while, which a supervisor hasn't: it gives the layer of a run that has ended another
+name, and `disk_keeper` removes it.
 """
 
 from __future__ import annotations
@@ -9,6 +11,20 @@ import contextlib
 import os
 import shutil
 from pathlib import Path
+from typing import Final
+
+_AWAY: Final = "over-"
+
+
+def put_away(path: Path) -> None:
+    """Nobody will use the folder again."""
+    with contextlib.suppress(OSError):
+        path.rename(path.with_name(_AWAY + path.name))
+
+
+def all_put_away(pod: Path) -> list[Path]:
+    """The layers of a pod's runs that have ended, in its folder."""
+    return list((pod / "scratch").glob(f"{_AWAY}*"))
 
 
 def remove_tree(path: Path) -> None:

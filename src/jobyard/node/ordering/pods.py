@@ -17,11 +17,11 @@ from jobyard.node.ordering.attempts import attempt_of
 from jobyard.node.ordering.checks import hook_of, probes_of
 from jobyard.node.ordering.environment import device_variables, pod_variables
 from jobyard.node.ordering.expansion import Room, TooLongError, expanded
-from jobyard.node.ordering.images import base_variables, rule_for
+from jobyard.node.ordering.images import base_variables, rule_for, script_variables
 from jobyard.node.ordering.mounts import mounts_of
 from jobyard.node.ordering.privileges import privileges_of
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.ordering.surroundings import Found, ImageTarget, Setup
+from jobyard.node.ordering.surroundings import Found, ImageConfig, ImageTarget, Setup
 from jobyard.node.ordering.way_out import with_way_out
 from jobyard.node.pod_object import Amount, Container, PodObject
 from jobyard.numerals import INT64_MAX
@@ -73,23 +73,26 @@ def _container(pod: PodObject, container: Container, setup: Setup, found: Found)
 def _ordered(pod: PodObject, container: Container, setup: Setup, found: Found) -> ContainerOrder:
     own = pod_variables(pod, container, setup, found)
     rule = rule_for(container.image, setup)
-    is_root = rule is not None and rule.type is ImageTarget.ROOT
+    root = rule.folder if rule is not None and rule.type is ImageTarget.ROOT else ""
+    config = rule.config if rule is not None else ImageConfig()
     env = {
         **with_way_out(base_variables(rule, setup), own, pod.metadata.namespace, found),
         "HOSTNAME": pod.host_name,
+        **script_variables(rule, own),
         **own,
         **device_variables(pod, container, setup, own),
     }
     limits = container.resources.limits
-    uid, gid = _identity(pod, container, setup)
+    uid, gid = _identity(pod, container, setup, config)
     policy = container.termination_message_policy
     return ContainerOrder(
         name=container.name,
-        argv=_argv(container, own),
+        argv=_argv(container, own, config),
         env=env,
-        working_folder=container.working_dir or ("/" if is_root else setup.start_folder),
+        working_folder=container.working_dir
+        or ((config.working_folder or "/") if root else setup.start_folder),
         mounts=mounts_of(container, found.volumes, own),
-        root_folder=rule.folder if rule is not None and is_root else "",
+        root_folder=root,
         is_sidecar=container.is_sidecar,
         uid=uid,
         gid=gid,
@@ -107,9 +110,12 @@ def _ordered(pod: PodObject, container: Container, setup: Setup, found: Found) -
     )
 
 
-def _argv(container: Container, values: dict[str, str]) -> tuple[str, ...]:
-    # Arguments alone are run as they are, as with an image that has no entrypoint.
-    words = (*container.command, *container.args)
+def _argv(container: Container, values: dict[str, str], config: ImageConfig) -> tuple[str, ...]:
+    """As Kubernetes puts it together: `command` replaces entrypoint and command of the image."""
+    if container.command:
+        words = (*container.command, *container.args)
+    else:
+        words = (*config.entrypoint, *(container.args or config.cmd))
     if not words:
         raise NeverError(
             f"image {container.image} is not pulled here: give the container a command",
@@ -127,12 +133,17 @@ def _argv(container: Container, values: dict[str, str]) -> tuple[str, ...]:
     return argv
 
 
-def _identity(pod: PodObject, container: Container, setup: Setup) -> tuple[int | None, int | None]:
+def _identity(
+    pod: PodObject, container: Container, setup: Setup, config: ImageConfig
+) -> tuple[int | None, int | None]:
     if not setup.has_real_uids:
         return None, None
     own, shared = container.security_context, pod.spec.security_context
     uid = own.run_as_user if own.run_as_user is not None else shared.run_as_user
     gid = own.run_as_group if own.run_as_group is not None else shared.run_as_group
+    if uid is None and config.user:
+        # As container engines have it, another group leaves the user as it is.
+        return config.uid, config.gid if gid is None else gid
     return uid, gid
 
 

@@ -22,12 +22,29 @@ class ImageTarget(StrEnum):
     ROOT = "root"
 
 
+class ImageConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What the image that a root folder was made from says beside its files."""
+
+    env: Mapping[str, str] = {}
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    working_folder: str = ""
+    # As an image has it: USER[:GROUP], names or numbers; empty for root.
+    user: str = ""
+    # The same as numbers, and its home, by the image's own files.
+    uid: int = 0
+    gid: int = 0
+    home: str = "/root"
+
+
 class ImageRule(msgspec.Struct, frozen=True):
     """Images whose name fits the pattern (`*` and `?` as in a shell) run with this folder."""
 
     pattern: str
     folder: str
     type: ImageTarget = ImageTarget.VIRTUALENV
+    # Of a root folder.
+    config: ImageConfig = ImageConfig()
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):

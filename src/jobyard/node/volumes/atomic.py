@@ -39,8 +39,11 @@ def write(folder: Path, files: Mapping[str, File]) -> bool:
             target = fresh / path
             target.parent.mkdir(parents=True, exist_ok=True)
             _write_file(target, file)
-    except OSError:
+    except OSError as error:
         shutil.rmtree(fresh, ignore_errors=True)
+        if error.filename:
+            # As the user wrote it: the folder has another name at each try, and an event with it.
+            error.filename = os.path.relpath(error.filename, fresh)
         raise
     old = os.readlink(current) if current.is_symlink() else None
     new_link = folder / _NEW_DATA

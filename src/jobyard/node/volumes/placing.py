@@ -56,13 +56,13 @@ def place_all(about: About, site: Site, begin: Begin = _nobody) -> dict[str, Pla
     placed = {}
     for volume in about.pod.spec.volumes:
         begin(volume.name)
-        with _told(volume):
+        with told(volume):
             placed[volume.name] = _placed(volume, about, site)
     return placed
 
 
 @contextlib.contextmanager
-def _told(volume: Volume) -> Iterator[None]:
+def told(volume: Volume) -> Iterator[None]:
     """What the disk refuses (no room, a path too long, a file where a folder has to be)."""
     try:
         yield
@@ -78,7 +78,7 @@ def update(about: About, site: Site, begin: Begin = _nobody) -> tuple[str, ...]:
     for volume in about.pod.spec.volumes:
         if is_made_of_objects(volume):
             begin(volume.name)
-            with _told(volume):
+            with told(volume):
                 if atomic.write(_own_folder(volume, site), files_of(volume, about)):
                     changed.append(volume.name)
     return tuple(changed)

@@ -7,7 +7,7 @@ It doesn't know when a pod is made, nor what the program does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -43,6 +43,8 @@ _RESTART = Restart(RestartPolicy.ON_FAILURE, limit=6)
 SCRATCH = "/run/jobyard/scratch"
 TEMPORARY_FILES = f"-Djava.io.tmpdir={SCRATCH}"
 _VOLUME = "jobyard-scratch"
+# Of the program, where a volume of the cluster has the same name.
+_PROGRAM = "jobyard-program-"
 
 _MEBIBYTE = 2**20
 
@@ -59,6 +61,24 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True):
     pulling: JSON = {}
 
 
+class Fittings(msgspec.Struct, frozen=True, kw_only=True):
+    """What else the user says of the pods of one role.
+
+    `pod` is for the pod as it is; of lists that the pod has already, these are added.
+    """
+
+    metadata: JSON = {}
+    pod: JSON = {}
+    volumes: tuple[JSON, ...] = ()
+    mounts: tuple[JSON, ...] = ()
+    init_containers: tuple[JSON, ...] = ()
+    sidecars: tuple[JSON, ...] = ()
+    pull_secrets: tuple[JSON, ...] = ()
+
+
+NO_FITTINGS = Fittings()
+
+
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The roles of a cluster, and the options by which Beam finds it."""
 
@@ -67,26 +87,72 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cluster_role(
-    type_: str, replicas: int, container: JSON, place: Path, companion: Companion
+    type_: str,
+    replicas: int,
+    container: JSON,
+    place: Path,
+    companion: Companion,
+    fittings: Fittings = NO_FITTINGS,
 ) -> Role:
     """A role whose main container is the given one, with the companion's beside it."""
-    own = {**container, "volumeMounts": [{"name": _VOLUME, "mountPath": SCRATCH}]}
+    mounts = [*fittings.mounts, {"name": _VOLUME, "mountPath": SCRATCH}]
+    companion = _beside(companion, fittings.volumes)
+    taken = {volume["name"] for volume in fittings.volumes}
+    shared = [v for v in companion.pod.get("volumes", ()) if v["name"] not in taken]
     pod: dict[str, Any] = {
         # A service called spark-master would set SPARK_MASTER_PORT, which Spark reads otherwise.
         "enableServiceLinks": False,
         **companion.pulling,
         **companion.pod,
-        "volumes": [*companion.pod.get("volumes", ()), {"name": _VOLUME, "emptyDir": {}}],
-        "containers": [own, *companion.containers],
+        **fittings.pod,
+        "volumes": [*fittings.volumes, *shared, {"name": _VOLUME, "emptyDir": {}}],
+        "containers": [
+            {**container, "volumeMounts": mounts},
+            *fittings.sidecars,
+            *companion.containers,
+        ],
     }
+    if fittings.pull_secrets:
+        known = [*fittings.pull_secrets, *companion.pulling.get("imagePullSecrets", ())]
+        pod["imagePullSecrets"] = [s for n, s in enumerate(known) if s not in known[:n]]
+    if "securityContext" in companion.pod:
+        both = {**companion.pod["securityContext"], **fittings.pod.get("securityContext", {})}
+        pod["securityContext"] = both
+    if fittings.init_containers:
+        pod["initContainers"] = list(fittings.init_containers)
+    metadata = {"metadata": fittings.metadata} if fittings.metadata else {}
     return Role(
         type=type_,
         replicas=replicas,
-        template={"spec": pod},
+        template={**metadata, "spec": pod},
         place=place,
         main_container=container["name"],
         must_not_end=True,
         restart=_RESTART,
+    )
+
+
+def _beside(companion: Companion, volumes: tuple[JSON, ...]) -> Companion:
+    """The companion, whose volumes have other names where the cluster's own have theirs."""
+    own = {volume["name"]: volume for volume in volumes}
+    names = {
+        volume["name"]: f"{_PROGRAM}{n}"
+        for n, volume in enumerate(companion.pod.get("volumes", ()))
+        if own.get(volume["name"], volume) != volume
+    }
+    if not names:
+        return companion
+
+    def renamed(listed: Iterable[JSON]) -> list[JSON]:
+        return [{**each, "name": names.get(each["name"], each["name"])} for each in listed]
+
+    return msgspec.structs.replace(
+        companion,
+        containers=tuple(
+            {**each, "volumeMounts": renamed(each.get("volumeMounts", ()))}
+            for each in companion.containers
+        ),
+        pod={**companion.pod, "volumes": renamed(companion.pod["volumes"])},
     )
 
 

@@ -7,10 +7,10 @@ settings as options. It doesn't know which versions fit Beam: `versions` does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobyard.api.beamjob import FlinkClusterSpec
+from jobyard.api.flink_cluster import FlinkClusterSpec, FlinkClusterTemplate, FlinkPods
 from jobyard.numerals import port_number
 from jobyard.plan.beam.cluster import (
     AWAIT_NAME,
@@ -19,6 +19,7 @@ from jobyard.plan.beam.cluster import (
     TEMPORARY_FILES,
     Cluster,
     Companion,
+    Fittings,
     cluster_role,
     in_order,
     memory_limit_mebibytes,
@@ -30,7 +31,7 @@ from jobyard.plan.beam.cluster import (
 )
 from jobyard.plan.beam.versions import major_minor
 from jobyard.plan.description import JSON
-from jobyard.schema.finding import Path
+from jobyard.schema.finding import Finding, Path, warning
 
 JOB_MANAGER = "flinkcluster-jobmanager"
 TASK_MANAGER = "flinkcluster-taskmanager"
@@ -65,16 +66,18 @@ exec "$home/bin/$role.sh" start-foreground "$@"
 # Flink's scripts read these before its Java does, so an option would come too late. As variables
 # they are added to what Flink's own file says, without which it fails on newer Javas.
 _JAVA_OPTIONS = ("env.java.opts", "env.java.opts.all")
+_PROPERTIES = "FLINK_PROPERTIES"
 _JAVA_OPTIONS_OF = {
     "jobmanager": ("env.java.opts.jobmanager", "FLINK_ENV_JAVA_OPTS_JM"),
     "taskmanager": ("env.java.opts.taskmanager", "FLINK_ENV_JAVA_OPTS_TM"),
 }
+_JAVA_VARIABLES = tuple(variable for _, variable in _JAVA_OPTIONS_OF.values())
 
 
-def flink_cluster(spec: FlinkClusterSpec, master: str, companion: Companion) -> Cluster:
+def flink_cluster(template: FlinkClusterTemplate, master: str, companion: Companion) -> Cluster:
     """`master` is the job manager's host name."""
-    properties = spec.flink_properties or {}
-    rest = _port(properties, "rest.port", _REST_PORT)
+    spec = template.spec
+    rest = _port(_given(spec), "rest.port", _REST_PORT)
     return Cluster(
         roles=(
             cluster_role(
@@ -83,6 +86,7 @@ def flink_cluster(spec: FlinkClusterSpec, master: str, companion: Companion) -> 
                 _job_manager(spec, master),
                 (*_PLACE, "jobManager"),
                 without_program(companion),
+                _fittings(template, spec.job_manager),
             ),
             cluster_role(
                 TASK_MANAGER,
@@ -90,6 +94,7 @@ def flink_cluster(spec: FlinkClusterSpec, master: str, companion: Companion) -> 
                 _task_manager(spec, master),
                 (*_PLACE, "taskManager"),
                 companion,
+                _fittings(template, spec.task_manager),
             ),
         ),
         runner_options=(
@@ -101,7 +106,7 @@ def flink_cluster(spec: FlinkClusterSpec, master: str, companion: Companion) -> 
 
 
 def _job_manager(spec: FlinkClusterSpec, master: str) -> JSON:
-    given = in_order(spec.flink_properties)
+    given = _given(spec)
     resources = spec.job_manager.resources
     settings = {
         **_shared(master),
@@ -119,13 +124,13 @@ def _job_manager(spec: FlinkClusterSpec, master: str) -> JSON:
     )
     ready = ready_when(httpGet={"path": "/overview", "port": rest})
     return _container("jobmanager", spec, settings, resources) | {
-        "ports": numbers,
+        "ports": [*numbers, *spec.job_manager.extra_ports],
         "readinessProbe": ready,
     }
 
 
 def _task_manager(spec: FlinkClusterSpec, master: str) -> JSON:
-    given = in_order(spec.flink_properties)
+    given = _given(spec)
     resources = spec.task_manager.resources
     settings = {
         **_shared(master),
@@ -139,7 +144,7 @@ def _task_manager(spec: FlinkClusterSpec, master: str) -> JSON:
     }
     rpc = _port(given, "taskmanager.rpc.port", _TASK_MANAGER_RPC_PORT)
     return _container("taskmanager", spec, settings, resources) | {
-        "ports": ports(rpc=rpc),
+        "ports": [*ports(rpc=rpc), *spec.task_manager.extra_ports],
         "readinessProbe": ready_when(tcpSocket={"port": rpc}),
     }
 
@@ -170,18 +175,114 @@ def _container(
     # options, which Flink reads last.
     spaced = {key: value for key, value in others.items() if len(value.split()) > 1}
     lines = [f"{key}: {value}" for key, value in others.items() if key not in spaced]
+    theirs = [each for each in spec.env_vars if each["name"] not in (_PROPERTIES, variable)]
+    more = [each["value"] for each in spec.env_vars if each["name"] == variable and "value" in each]
     env = [
-        {"name": "FLINK_PROPERTIES", "value": "\n".join(lines)},
-        {"name": variable, "value": " ".join((TEMPORARY_FILES, *given))},
+        {"name": _PROPERTIES, "value": "\n".join(lines)},
+        {"name": variable, "value": " ".join((TEMPORARY_FILES, *given, *more))},
+        *theirs,
     ]
-    container = {
+    container: dict[str, Any] = {
         "name": role,
         "image": spec.image.name,
         "command": ["sh", "-c", _SCRIPT, "flink"],
         "args": [role, *(word for key in spaced for word in ("-D", f"{key}={spaced[key]}"))],
         "env": env,
     }
+    if spec.image.pull_policy:
+        container["imagePullPolicy"] = spec.image.pull_policy
+    if spec.env_from:
+        container["envFrom"] = list(spec.env_from)
     return dict(with_resources(container, resources))
+
+
+def _given(spec: FlinkClusterSpec) -> dict[str, str]:
+    """All settings of the user's: lines of the configuration win over ports and variables."""
+    of_manager, of_workers = spec.job_manager.ports, spec.task_manager.ports
+    numbers = {
+        "jobmanager.rpc.port": of_manager and of_manager.rpc,
+        "blob.server.port": of_manager and of_manager.blob,
+        "rest.port": of_manager and of_manager.ui,
+        "queryable-state.proxy.ports": of_manager and of_manager.query,
+        "taskmanager.data.port": of_workers and of_workers.data,
+        "taskmanager.rpc.port": of_workers and of_workers.rpc,
+        "queryable-state.server.ports": of_workers and of_workers.query,
+    }
+    said = {key: str(number) for key, number in numbers.items() if number}
+    for each in spec.env_vars:
+        if each["name"] == _PROPERTIES:
+            lines = (line.partition(":") for line in each.get("value", "").splitlines())
+            said |= {key.strip(): value.strip() for key, colon, value in lines if colon}
+    return in_order({**said, **(spec.flink_properties or {})})
+
+
+def _fittings(template: FlinkClusterTemplate, pods: FlinkPods) -> Fittings:
+    spec, metadata = template.spec, template.metadata or {}
+    labels = {**metadata.get("labels", {}), **(pods.pod_labels or {})}
+    annotations = {**metadata.get("annotations", {}), **(pods.pod_annotations or {})}
+    pod = {
+        "serviceAccountName": spec.service_account_name,
+        "nodeSelector": pods.node_selector,
+        "tolerations": list(pods.tolerations),
+        "securityContext": pods.security_context,
+    }
+    return Fittings(
+        metadata={k: v for k, v in (("labels", labels), ("annotations", annotations)) if v},
+        pod={key: value for key, value in pod.items() if value},
+        volumes=pods.volumes,
+        mounts=pods.volume_mounts,
+        init_containers=tuple(_with_mounts(each, pods) for each in pods.init_containers),
+        sidecars=pods.sidecars,
+        pull_secrets=spec.image.pull_secrets,
+    )
+
+
+def _with_mounts(container: JSON, pods: FlinkPods) -> JSON:
+    """An init container sees what its manager will, as the operator has it."""
+    own = container.get("volumeMounts", ())
+    paths = {mount["mountPath"] for mount in own}
+    mounts = [*own, *(each for each in pods.volume_mounts if each["mountPath"] not in paths)]
+    return {**container, "volumeMounts": mounts} if mounts else container
+
+
+def flink_advice(template: FlinkClusterTemplate) -> Iterator[Finding]:
+    """What of the cluster isn't done."""
+    for field, value in (template.metadata or {}).items():
+        if field not in ("labels", "annotations", "creationTimestamp") and value:
+            yield warning(
+                (*_PLACE[:-1], "metadata", field),
+                "has no effect: labels and annotations go to the cluster's pods, and no more",
+            )
+    spec = template.spec
+    unheeded: tuple[tuple[Path, object, str], ...] = (
+        (("logConfig",), spec.log_config, "Flink logs as its image has it"),
+        (
+            ("batchSchedulerName",),
+            spec.batch_scheduler_name,
+            "say spec.scheduler, which is for all pods of the job",
+        ),
+        (("revisionHistoryLimit",), spec.revision_history_limit, "there are no revisions"),
+        (
+            ("jobManager", "ingress"),
+            spec.job_manager.ingress,
+            "no ingress is made; `kubectl port-forward` reaches the page",
+        ),
+    )
+    memory = "Flink divides the container's memory itself; flinkProperties can say how"
+    for name, pods in (("jobManager", spec.job_manager), ("taskManager", spec.task_manager)):
+        unheeded += (
+            ((name, "memoryOffHeapRatio"), pods.memory_off_heap_ratio, memory),
+            ((name, "memoryOffHeapMin"), pods.memory_off_heap_min, memory),
+        )
+    for path, value, why in unheeded:
+        if value:
+            yield warning((*_PLACE, *path), f"has no effect: {why}")
+    for n, each in enumerate(spec.env_vars):
+        if each["name"] in (_PROPERTIES, *_JAVA_VARIABLES) and "valueFrom" in each:
+            yield warning(
+                (*_PLACE, "envVars", n, "valueFrom"),
+                "has no effect: Jobyard sets this variable; say it in flinkProperties",
+            )
 
 
 def _port(properties: Mapping[str, str], key: str, default: int) -> int:

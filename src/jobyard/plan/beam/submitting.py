@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobyard.api.replicas import RestartPolicy
 from jobyard.plan.beam.cluster import Companion, ready_when
 from jobyard.plan.description import JSON, Restart, Role
+from jobyard.schema.finding import Finding, Path, warning
 
 SUBMITTING = "batchjob"
 SDK_WORKER = "sdk-worker"
@@ -117,19 +118,21 @@ def sdk_workers(job_template: JSON) -> Companion:
     return Companion(containers=(container,), pod=shared, pulling=pulling)
 
 
-def submitting_advice(job_template: JSON) -> tuple[str, ...]:
-    """What of the jobTemplate isn't done, as the rest of a sentence about the job's spec."""
+def submitting_advice(job_template: JSON) -> Iterator[Finding]:
+    """What of the jobTemplate isn't done."""
     job: JSON = job_template["spec"]
-    found = [
-        f"has jobTemplate.spec.{field}, which has no effect: one pod submits, and a failed one is"
-        " followed by another up to backoffLimit"
-        for field in sorted(job)
-        if field not in _HEEDED and job[field]
-    ]
+    place: Path = ("spec", "jobTemplate", "spec")
+    for field in sorted(job):
+        if field not in _HEEDED and job[field]:
+            yield warning(
+                (*place, field),
+                "has no effect: one pod submits, and a failed one is followed by another up to"
+                " backoffLimit",
+            )
     containers = job["template"].get("spec", {}).get("containers", ())
     if containers and not containers[0].get("command") and not containers[0].get("args"):
-        found.append(
-            "has neither command nor args for the submitting container: the runner's options then"
-            " take the place of what its image runs, unless that has an entry point"
+        yield warning(
+            (*place, "template", "spec", "containers", 0),
+            "has neither command nor args: the runner's options then take the place of what its"
+            " image runs, unless that has an entry point",
         )
-    return tuple(found)

@@ -13,7 +13,7 @@ import msgspec
 from jobyard.api.beamjob import BeamJobSpec
 from jobyard.api.run_policy import CleanUpPolicy
 from jobyard.plan.beam.cluster import HOST_VARIABLE, Cluster
-from jobyard.plan.beam.flink import JOB_MANAGER, flink_cluster
+from jobyard.plan.beam.flink import JOB_MANAGER, flink_advice, flink_cluster
 from jobyard.plan.beam.spark import MASTER, spark_cluster
 from jobyard.plan.beam.submitting import (
     ENVIRONMENT_OPTIONS,
@@ -60,7 +60,11 @@ def lower(spec: BeamJobSpec, identity: Identity) -> Description:
         ttl_seconds_after_finished=(
             ttl_seconds if ttl_seconds is not None else job.get("ttlSecondsAfterFinished")
         ),
-        warnings=(*version_advice(spec), *submitting_advice(spec.job_template)),
+        warnings=(
+            *version_advice(spec),
+            *(flink_advice(spec.flink_cluster_template) if spec.flink_cluster_template else ()),
+            *submitting_advice(spec.job_template),
+        ),
     )
 
 
@@ -68,7 +72,7 @@ def _cluster(spec: BeamJobSpec, identity: Identity) -> Cluster:
     workers = sdk_workers(spec.job_template)
     if spec.flink_cluster_template is not None:
         master = f"{identity.name}-{JOB_MANAGER}-0.{identity.name}"
-        return flink_cluster(spec.flink_cluster_template.spec, master, workers)
+        return flink_cluster(spec.flink_cluster_template, master, workers)
     assert spec.spark_cluster_template is not None
     master = f"{identity.name}-{MASTER}-0.{identity.name}"
     return spark_cluster(spec.spark_cluster_template.spec, master, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
@@ -22,6 +23,7 @@ from jobyard.plan.description import (
     only,
 )
 from jobyard.plan.gangs import gang_of
+from jobyard.plan.launching import overruled
 from jobyard.plan.listing import deadline_advice
 from jobyard.plan.naming import host_name
 from jobyard.plan.ssh import (
@@ -32,6 +34,7 @@ from jobyard.plan.ssh import (
     scripts,
     worker_start,
 )
+from jobyard.schema.finding import Finding, Path, warning
 
 HOSTFILE = "/t9k/hostfile"
 _ENV_FILE = f"{DEFAULT_AUTH_MOUNT_PATH}/deepspeed_env"
@@ -48,14 +51,14 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
         naming=Naming.JOB,
         ending=Ending(success=(only("worker", 0),), failure=(only("worker", 0),)),
         start=partial(_start, spec, identity, hosts[0]),
-        gang=gang_of(spec.scheduler, (workers,), spec.elastic),
+        gang=gang_of(spec.scheduler, (workers,), spec.scaling),
         run_mode=spec.run_mode,
         backoff_limit=spec.run_policy.backoff_limit,
         active_deadline_seconds=spec.run_policy.active_deadline_seconds,
-        warnings=deadline_advice(spec.run_policy),
+        warnings=(*deadline_advice(spec.run_policy), *_config_advice(spec.config)),
         ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
-        min_replicas=spec.elastic.min_replicas if spec.elastic and spec.elastic.enabled else None,
-        remakes_first=spec.elastic is not None and spec.elastic.enabled,
+        min_replicas=spec.scaling.min_replicas if spec.scaling is not None else None,
+        remakes_first=spec.scaling is not None,
         ssh_files={
             **scripts(with_first=True),
             "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
@@ -63,11 +66,31 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
     )
 
 
+def _config_advice(config: DeepSpeedConfig) -> Iterator[Finding]:
+    place: Path = ("spec", "config")
+    yield from overruled(
+        (*place, "slotPerWorker"),
+        config.slot_per_worker,
+        "slotsPerWorker",
+        config.slots_per_worker,
+    )
+    run = config.run or DeepSpeedRun()
+    said = {
+        "run": run.python or run.module or run.exec,
+        "localRank": not config.local_rank,
+        "autotune": _is_tuned(config),
+        "otherArgs": config.other_args,
+    }
+    for field, is_said in said.items():
+        if config.custom_command and is_said:
+            yield warning((*place, field), "has no effect: customCommand is run instead")
+
+
 def _workers(spec: DeepSpeedJobSpec) -> Role:
     count = spec.worker.replicas
-    if spec.elastic is not None and spec.elastic.enabled:
-        assert spec.elastic.expected_replicas is not None
-        count = spec.elastic.expected_replicas
+    if spec.scaling is not None:
+        assert spec.scaling.expected_replicas is not None
+        count = spec.scaling.expected_replicas
     return Role(
         type="worker",
         replicas=count,
@@ -94,7 +117,7 @@ def _start(
         ("PDSH_SSH_ARGS_APPEND", f"-F {DEFAULT_AUTH_MOUNT_PATH}/config"),
         *(() if spec.disable_custom_env else _handed_on(role)),
     )
-    launch, program = _launch(spec.config, spec.elastic, first_host)
+    launch, program = _launch(spec.config, spec.scaling, first_host)
     start = launcher_start(
         identity, DEFAULT_AUTH_MOUNT_PATH, launch, program, env=env, script="first.sh"
     )
@@ -111,11 +134,10 @@ def _launch(
     config: DeepSpeedConfig, elastic: Elastic | None, first_host: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What is launched, and the program that it starts."""
-    if config.custom_command is not None:
+    if config.custom_command:
         # All of it is the program: a resume command stands by itself, with no shell to read it.
         return (), ("sh", "-c", config.custom_command)
-    assert config.run is not None
-    options, program = _program(config.run)
+    options, program = _program(config.run or DeepSpeedRun())
     return (
         "deepspeed",
         "--hostfile",
@@ -124,10 +146,14 @@ def _launch(
         first_host,
         *_elastic(elastic),
         *(() if config.local_rank else ("--no_local_rank",)),
-        *(() if config.autotune is Autotune.NONE else ("--autotuning", str(config.autotune))),
+        *(("--autotuning", str(config.autotune)) if _is_tuned(config) else ()),
         *config.other_args,
         *options,
     ), program
+
+
+def _is_tuned(config: DeepSpeedConfig) -> bool:
+    return config.autotune in (Autotune.RUN, Autotune.TUNE)
 
 
 def _program(run: DeepSpeedRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -139,7 +165,7 @@ def _program(run: DeepSpeedRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _elastic(elastic: Elastic | None) -> tuple[str, ...]:
-    if elastic is None or not elastic.enabled:
+    if elastic is None:
         return ()
     return (
         "--elastic_training",

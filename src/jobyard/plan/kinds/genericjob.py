@@ -5,9 +5,23 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 
-from jobyard.api.genericjob import GenericJobSpec, GenericReplica, GenericRestartPolicy
+from jobyard.api.genericjob import (
+    GenericJobSpec,
+    GenericReplica,
+    GenericRestartPolicy,
+    GivenReplicas,
+)
 from jobyard.api.replicas import RestartPolicy
-from jobyard.plan.description import Description, Ending, Identity, Naming, Restart, Role, Start
+from jobyard.plan.description import (
+    Description,
+    Ending,
+    Identity,
+    Naming,
+    ReplicaSet,
+    Restart,
+    Role,
+    Start,
+)
 from jobyard.plan.gangs import gang_of
 from jobyard.plan.listing import listed_roles
 from jobyard.plan.variables import Facts, bad_variables, replaced
@@ -25,10 +39,10 @@ def lower(spec: GenericJobSpec, identity: Identity) -> Description:
     return Description(
         identity=identity,
         roles=roles,
-        naming=Naming.REPLICA if spec.service else Naming.NONE,
+        naming=Naming.REPLICA if spec.ports else Naming.NONE,
         ending=_ending(spec, roles),
         start=partial(_start, Facts.of(identity.name, spec)),
-        ports=spec.service.ports if spec.service else (),
+        ports=spec.ports,
         gang=gang_of(spec.scheduler, roles),
         run_mode=spec.run_mode,
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
@@ -51,11 +65,16 @@ def _ending(spec: GenericJobSpec, roles: tuple[Role, ...]) -> Ending:
     """The user's rules; absent: all must succeed, and any one failure fails the job."""
     everyone = {role.type: tuple(range(role.replicas)) for role in roles}
     return Ending(
-        success=spec.success_rules or (everyone,),
-        failure=spec.failure_rules,
+        success=_by_number(spec.success_rules) or (everyone,),
+        failure=_by_number(spec.failure_rules),
         vital_roles=frozenset() if spec.failure_rules else frozenset(everyone),
         names_rule=True,
     )
+
+
+def _by_number(rules: tuple[GivenReplicas, ...]) -> tuple[ReplicaSet, ...]:
+    """The rules with ranks as numbers, which a file may also have as texts."""
+    return tuple({type_: tuple(map(int, ranks)) for type_, ranks in rule.items()} for rule in rules)
 
 
 def _start(facts: Facts, role: Role, rank: int) -> Start:

@@ -40,22 +40,22 @@ _TELLS_NEWCOMERS = (("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"),)
 
 
 def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
-    torchrun = spec.torchrun_config is not None and spec.torchrun_config.enabled
+    elastic = spec.scaling
     counts = tuple(replica.replicas for replica in spec.replica_specs)
-    if spec.elastic is not None and spec.elastic.enabled:
-        assert spec.elastic.expected_replicas is not None
-        weights = tuple(replica.scaling_weight for replica in spec.replica_specs)
-        counts = shares(spec.elastic.expected_replicas, weights)
+    if elastic is not None:
+        assert elastic.expected_replicas is not None
+        weights = tuple(replica.scaling_weight or 1 for replica in spec.replica_specs)
+        counts = shares(elastic.expected_replicas, weights)
     roles = listed_roles(
         spec.replica_specs,
         "pytorch",
         "python",
         counts=counts,
-        command=Command.REPLACED_BY_TORCHRUN if torchrun else Command.KEPT,
+        command=Command.REPLACED_BY_TORCHRUN if spec.torchrun else Command.KEPT,
         restarts=training_restarts(spec.replica_specs),
         clean_up=spec.run_policy.clean_up_policy,
     )
-    fewest = spec.elastic.min_replicas if spec.elastic and spec.elastic.enabled else None
+    fewest = elastic.min_replicas if elastic is not None else None
     master = only(roles[0].type, 0)
     return Description(
         identity=identity,
@@ -69,7 +69,7 @@ def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
             enough_alive=fewest,
         ),
         start=partial(_start, spec, identity, roles),
-        gang=gang_of(spec.scheduler, roles, spec.elastic),
+        gang=gang_of(spec.scheduler, roles, elastic),
         run_mode=spec.run_mode,
         tensorboard=spec.tensorboard_spec,
         backoff_limit=spec.run_policy.backoff_limit,
@@ -91,19 +91,18 @@ def _start(
     host = host_name(identity, master, 0)
     port = named_port(master, *_PORT_NAMES) or DEFAULT_PORT
     address = (("MASTER_ADDR", host), ("MASTER_PORT", str(port)))
-    is_elastic = spec.elastic is not None and spec.elastic.enabled
     number = first_rank(roles, role) + rank
     ranks = (("WORLD_SIZE", str(sum(r.replicas for r in roles))), ("RANK", str(number)))
-    if spec.torchrun_config is None or not spec.torchrun_config.enabled:
+    if spec.torchrun is None:
         return Start(env=address + ranks)
     return Start(
         # torchrun sets the ranks of its processes itself; in an elastic job they change.
-        env=(address if is_elastic else address + ranks) + _TELLS_NEWCOMERS,
+        env=(address if spec.scaling is not None else address + ranks) + _TELLS_NEWCOMERS,
         command=_torchrun(
             spec,
-            spec.torchrun_config,
+            spec.torchrun,
             identity,
-            _meeting(spec.torchrun_config, role, f"{host}:{port}", is_host=number == 0),
+            _meeting(spec.torchrun, role, f"{host}:{port}", is_host=number == 0),
         ),
     )
 
@@ -119,7 +118,7 @@ def _torchrun(
         "--nnodes",
         _nodes(spec, config),
         "--nproc_per_node",
-        config.proc_per_node,
+        _processes(config),
         "--rdzv_backend",
         str(config.rdzv_backend),
         *meeting,
@@ -129,6 +128,12 @@ def _torchrun(
         str(config.max_restarts),
         *config.extra_options,
     )
+
+
+def _processes(config: TorchrunConfig) -> str:
+    """As given; an empty text or zero is how some programs write what nobody has set."""
+    given = str(config.proc_per_node)
+    return given if given.strip("0") else "1"
 
 
 def _meeting(
@@ -159,7 +164,7 @@ def _names_endpoint(config: TorchrunConfig) -> bool:
 
 
 def _nodes(spec: PyTorchTrainingJobSpec, config: TorchrunConfig) -> str:
-    if spec.elastic is not None and spec.elastic.enabled:
-        return f"{spec.elastic.min_replicas}:{spec.elastic.max_replicas}"
+    if spec.scaling is not None:
+        return f"{spec.scaling.min_replicas}:{spec.scaling.max_replicas}"
     count = sum(replica.replicas for replica in spec.replica_specs)
-    return f"{config.min_nodes}:{count}" if config.min_nodes is not None else str(count)
+    return f"{config.min_nodes}:{count}" if config.min_nodes else str(count)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from jobyard.plan.description import JSON, Identity, Role, Start
+from jobyard.plan.ssh.sshd import sshd_in
 
 PORT = 2222
 FILES_PATH = "/run/jobyard/files"
@@ -22,6 +23,8 @@ _SCRIPTS = ("prepare.sh", "worker.sh", "launcher.sh")
 _FIRST = "first.sh"
 # Readable for all: the pod may run as any user, and copies what only it may read.
 _READABLE = 0o444
+# Names the field that says where the launching program is.
+PLACED_BY = "JOBYARD_PLACED_BY"
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -84,19 +87,33 @@ def worker_start(identity: Identity, sshd_path: str, auth_path: str) -> Start:
     )
 
 
-# Whoever debugs wants to log in by hand, and that needs the keys in place.
-PREPARED_SLEEP = ("sh", "-c", f". {FILES_PATH}/prepare.sh && exec sleep inf")
+# Whoever debugs wants to log in by hand, and that needs the keys in place. What keeps them from
+# getting there is told in the log, and doesn't end what somebody wants to look into.
+_PREPARED = f'(. {FILES_PATH}/prepare.sh); exec "$@"'
+# The same, and others can log in here meanwhile.
+_REACHABLE = f'sh {FILES_PATH}/worker.sh & exec "$@"'
+
+
+def prepared(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command of who debugs, which finds keys and configuration of ssh in place."""
+    return with_own_sshd(command) or ("sh", "-c", _PREPARED, "sh", *command)
 
 
 def with_own_sshd(command: tuple[str, ...]) -> tuple[str, ...]:
     """A command that is no more than an sshd, as one that has the job's keys and port.
 
-    By itself it would know neither, and the launcher would wait for it in vain.
+    By itself it would know neither, and the launcher would wait for it in vain. Ports and other
+    options are taken over. Empty for other commands, and for an sshd that is given a
+    configuration of its own: that is what its author wants to try.
     """
-    is_sshd = bool(command) and command[0].rpartition("/")[2] == "sshd"
-    if not is_sshd or set(command[1:]) - {"-D", "-e"}:
-        return command
-    return ("env", f"JOBYARD_SSHD={command[0]}", "sh", f"{FILES_PATH}/worker.sh")
+    sshd = sshd_in(command)
+    if sshd is None or sshd.is_configured or not sshd.serves:
+        return ()
+    return ("sh", f"{FILES_PATH}/worker.sh", sshd.path, *sshd.options(beside=PORT))
+
+
+PREPARED_SLEEP = prepared(("sleep", "inf"))
+REACHABLE_SLEEP = ("sh", "-c", _REACHABLE, "sh", "sleep", "inf")
 
 
 def launcher_start(
@@ -108,7 +125,11 @@ def launcher_start(
     env: tuple[tuple[str, str], ...] = (),
     script: str = "launcher.sh",
 ) -> Start:
-    """The replica that logs in everywhere and then becomes `launch`, which starts `program`."""
+    """The replica that logs in everywhere and then becomes `launch`, which starts `program`.
+
+    Where a field of the job says in which folder the launching program is, `env` names the field
+    (`PLACED_BY`), for who has to be told that it isn't there.
+    """
     return Start(
         env=(("JOBYARD_SSH_DIR", auth_path), *env),
         command=("sh", f"{FILES_PATH}/{script}", *launch),

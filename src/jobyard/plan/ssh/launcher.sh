@@ -12,6 +12,30 @@ waiting=$ssh_dir/waiting
 mkdir -p "$waiting"
 command -v ssh >/dev/null 2>&1 || fail "there is no ssh in this image: install openssh-client"
 
+# Said before anybody waits for logins, and with the code that a shell has for it.
+missing() {
+    echo "jobyard: $*" >&2
+    exit 127
+}
+if ! command -v "$1" >/dev/null 2>&1; then
+    name=${1##*/}
+    found=$(command -v "$name") || found=
+    if [ -z "${JOBYARD_PLACED_BY:-}" ] || [ "${2-}" != --prefix ]; then
+        missing "exec: $1: not found: install it in the image, or, without one, where Jobyard was" \
+            "started; jobyard doctor tells how"
+    elif [ -z "${JOBYARD_WITHOUT_IMAGE:-}" ]; then
+        missing "exec: $1: not found: $JOBYARD_PLACED_BY says $3, and the image has ${found:-none on PATH}" \
+            "${found:+instead; set the field to the folder that has bin/$name, or leave it out}"
+    elif [ -z "$found" ]; then
+        missing "exec: $1: not found, and no $name on PATH: $JOBYARD_PLACED_BY says $3;" \
+            "install it on this machine; jobyard doctor tells how"
+    fi
+    # The machine stands in for the image, and has it elsewhere.
+    echo "jobyard: $JOBYARD_PLACED_BY says $3, and this machine has no $1: running $found" >&2
+    shift 3
+    set -- "$name" "$@"
+fi
+
 # Leaves a file with ssh's last words for a host that never answered.
 log_in() {
     pause=1

@@ -1,13 +1,28 @@
 #!/bin/sh
-# Runs sshd in the foreground with the job's own keys, as whoever runs this: sh worker.sh
+# Runs sshd in the foreground with the job's own keys, as whoever runs this:
+#   sh worker.sh [SSHD [OPTION...]]
 # Processes that come in over ssh get this container's environment and working folder.
 set -eu
 . "$(dirname "$0")/prepare.sh"
 
-sshd=${JOBYARD_SSHD:-/usr/sbin/sshd}
 shadow=${JOBYARD_SHADOW:-/etc/shadow}
-[ -x "$sshd" ] || fail "there is no sshd at $sshd:" \
+# What a debug or resume command says comes first, then the job's own path. The files of a machine
+# that stands in for an image (JOBYARD_WITHOUT_IMAGE) are where the machine has them.
+wanted=${1:-${JOBYARD_SSHD:-/usr/sbin/sshd}}
+[ $# = 0 ] || shift
+sshd=
+for path in "$wanted" "${JOBYARD_SSHD:-/usr/sbin/sshd}" \
+    ${JOBYARD_WITHOUT_IMAGE:+sshd /usr/sbin/sshd /usr/local/sbin/sshd}; do
+    # sshd insists on its whole path.
+    sshd=$(command -v "$path") && [ -x "$sshd" ] && break
+    sshd=
+done
+[ -n "$sshd" ] || fail "there is no sshd at $wanted:" \
     "install openssh-server in the image, or set the job's ssh.sshdPath"
+case $wanted in
+    "$sshd" | "${sshd##*/}") ;;
+    *) echo "jobyard: there is no sshd at $wanted: running $sshd" >&2 ;;
+esac
 
 # sshd alone refuses an account that is locked, as root is in some images; PAM lets keys in.
 pam=no
@@ -46,4 +61,4 @@ LogLevel ERROR
 END
 # Debian's sshd wants this folder for its privilege separation when it runs as root.
 [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
-exec "$sshd" -D -e -f "$ssh_dir/sshd_config"
+exec "$sshd" -D -e -f "$ssh_dir/sshd_config" "$@"

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from jobyard.api.taskset import Retry
+from jobyard.api.taskset import RETRIES_MAX, Retry
 from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetPhase
 from jobyard.plan.moments import seconds_of, text_of
 from jobyard.plan.standing import Standing, State
@@ -22,7 +22,7 @@ _DELAYED = (RoleReplicaPhase.RETRY_PENDING, TaskSetPhase.RETRY_PENDING)
 
 
 def retries_max(policy: Retry | None) -> int:
-    return policy.max_retry_count if policy is not None and policy.retry else 0
+    return min(policy.max_retry_count, RETRIES_MAX) if policy is not None and policy.retry else 0
 
 
 def delay_seconds(policy: Retry | None) -> int:

@@ -2,7 +2,8 @@
 
 Completion: success is looked at first; a role whose success has become impossible has failed.
 Events: the entry for the exact result decides, else the one for `RoleCompleted`, else the
-default. Sentences name role, counts and policy, since they become the status' own.
+default; of several entries for one event the first. Sentences name role, counts and policy, since
+they become the status' own.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def role_end(role: Role, succeeded: int, failed: int) -> RoleEnd | None:
     if succeeded >= needed:
         why = f"{succeeded} of {replicas} replicas succeeded (minSucceeded {needed})"
         return RoleEnd(True, f"Role {role.name} succeeded: {why}, {failed} failed.")
-    if failed >= policy.max_failed:
+    # Octopus takes 0, and asks only once a replica has ended: the first failure is the last.
+    if failed >= max(policy.max_failed, 1):
         why = f"{failed} of {replicas} replicas failed (maxFailed {policy.max_failed})"
         return RoleEnd(False, f"Role {role.name} failed: {why}, {succeeded} succeeded.")
     if replicas - failed < needed:
@@ -93,7 +95,7 @@ def role_end(role: Role, succeeded: int, failed: int) -> RoleEnd | None:
 
 def action_of(role: Role, *, succeeded: bool) -> tuple[TaskSetAction, str]:
     """What the role's end means, and the entry that says so."""
-    listed = {entry.event: entry.action for entry in role.event_policy}
+    listed = _actions(role)
     exact = RoleEvent.SUCCEEDED if succeeded else RoleEvent.FAILED
     for event in (exact, RoleEvent.COMPLETED):
         if event in listed:
@@ -104,10 +106,11 @@ def action_of(role: Role, *, succeeded: bool) -> tuple[TaskSetAction, str]:
 
 def goes_with_its_pods(role: Role) -> bool:
     """Whether all pods go when the role ends, the ended ones too."""
-    return any(
-        entry.event is RoleEvent.COMPLETED and entry.action is TaskSetAction.NO_ACTION
-        for entry in role.event_policy
-    )
+    return _actions(role).get(RoleEvent.COMPLETED) is TaskSetAction.NO_ACTION
+
+
+def _actions(role: Role) -> Mapping[RoleEvent, TaskSetAction]:
+    return {entry.event: entry.action for entry in reversed(role.event_policy)}
 
 
 def verdict_of(groups: Sequence[Group]) -> Verdict | None:

@@ -3,7 +3,7 @@
 A row is the memory of its replica: the end of it, how often it was retried, and which pod
 stands for it. A `Completed` row never changes. A row has its share of the room that all have
 together; where it needs more, its words go first, then what its pod tells as well, never its
-phase, counts, times, uid or exit code.
+phase, counts, times, names, uid or exit code: for those the schema sees to it that there is room.
 """
 
 from __future__ import annotations
@@ -14,10 +14,18 @@ from itertools import chain
 import msgspec
 
 from jobyard.api.status import MESSAGE_LENGTH_MAX
-from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TerminatedInfo
+from jobyard.api.taskset import RETRIES_MAX
+from jobyard.api.taskset_status import (
+    ROW_BYTES,
+    ROWS_BYTES_MAX,
+    RoleReplicaPhase,
+    RoleReplicaStatus,
+    TerminatedInfo,
+)
 from jobyard.plan.conditions import end_text
 from jobyard.plan.last_words import shortened
 from jobyard.plan.moments import text_of
+from jobyard.plan.naming import pod_name
 from jobyard.plan.pod_facts import Pod
 from jobyard.plan.rows import stored_bytes
 from jobyard.plan.standing import Standing, State
@@ -25,10 +33,9 @@ from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.replicas import BEING_DELETED, NO_EXIT_CODE, Member, stopped_end
 from jobyard.plan.taskset.retries import delay_seconds, retries_max, transition_time
 
-# What all rows together may take as JSON; the rest of a status is small beside them.
-ROWS_BYTES_MAX = 1_100_000
 _SHORT_LENGTH = 64
 _REASON_LENGTH = 32
+_POD_REASON_LENGTH = 128
 
 _P = RoleReplicaPhase
 
@@ -140,6 +147,7 @@ def _named(row: RoleReplicaStatus, pod: Pod, container_id: str) -> RoleReplicaSt
     return msgspec.structs.replace(
         row,
         pod_name=pod.name,
+        pod_reason=pod.reason[:_POD_REASON_LENGTH],
         pod_uid=pod.uid,
         pod_ip=pod.ip,
         pod_host_ip=pod.host_ip,
@@ -207,9 +215,20 @@ def _with_end(row: RoleReplicaStatus, standing: Standing) -> RoleReplicaStatus:
     )
 
 
-def fitted(row: RoleReplicaStatus, rows: int) -> RoleReplicaStatus:
-    """The row with as much detail as its share of the room allows; the same again if it fits."""
-    room = ROWS_BYTES_MAX // rows
+def spare_bytes(attempt: Attempt) -> int:
+    """What each row may take beyond the least that all of them need."""
+    count = least = 0
+    for role in attempt.seen.description.roles:
+        # By the longest number an attempt can have: rows that are written keep their room.
+        name = pod_name(attempt.name, role, role.replicas - 1, (RETRIES_MAX, RETRIES_MAX))
+        count += role.replicas
+        least += role.replicas * (ROW_BYTES + len(role.type) + len(name))
+    return max(0, ROWS_BYTES_MAX - least) // count
+
+
+def fitted(row: RoleReplicaStatus, spare: int) -> RoleReplicaStatus:
+    """The row with as much detail as the spare room allows; the same again if it fits."""
+    room = ROW_BYTES + len(row.name) + len(row.pod_name) + spare
     slim = row
     for candidate in chain((row,), _slimmer(row)):
         slim = candidate
@@ -226,7 +245,12 @@ def _slimmer(row: RoleReplicaStatus) -> Iterator[RoleReplicaStatus]:
         if info is not None:
             words = shortened(info.exit_message, length) if length else ""
             info = replace(info, exit_message=words, reason=info.reason[:_REASON_LENGTH])
-        yield replace(row, phase_message=said, terminated_info=info)
+        reason = row.pod_reason[:_REASON_LENGTH]
+        yield replace(row, phase_message=said, pod_reason=reason, terminated_info=info)
     bare = replace(row, phase_message="", terminated_info=info, container_id="", container_name="")
+    bare = replace(bare, pod_reason=row.pod_reason[:_REASON_LENGTH])
     yield bare
-    yield replace(bare, pod_ip="", pod_host_ip="")
+    bare = replace(bare, pod_ip="", pod_host_ip="")
+    yield bare
+    info = replace(info, reason="") if info is not None else None
+    yield replace(bare, pod_reason="", terminated_info=info)

@@ -6,7 +6,7 @@ phases, so a decision that finds nothing new gives the status that is stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -24,7 +24,7 @@ from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.replicas import OVER
 from jobyard.plan.taskset.retries import transition_time
 from jobyard.plan.taskset.roles import Group, goes_with_its_pods
-from jobyard.plan.taskset.rows import closed_row, fitted, open_row
+from jobyard.plan.taskset.rows import closed_row, fitted, open_row, spare_bytes
 
 _MESSAGE_LENGTH_MAX = 2000
 _NAMED_MAX = 5
@@ -50,7 +50,8 @@ def taskset_status(attempt: Attempt, groups: Sequence[Group], saying: Saying) ->
     is_running = saying.state is TaskSetState.RUNNING
     lost = sum(member.is_lost for group in groups for member in group.members)
     unit = attempt.unit
-    roles = tuple(_role(attempt, group, saying) for group in groups)
+    spare = spare_bytes(attempt)
+    roles = tuple(_role(attempt, group, saying, spare) for group in groups)
     message = saying.phase_message or _said(roles)
     return TaskSetStatus(
         phase=saying.phase,
@@ -68,8 +69,8 @@ def taskset_status(attempt: Attempt, groups: Sequence[Group], saying: Saying) ->
     )
 
 
-def _role(attempt: Attempt, group: Group, saying: Saying) -> RoleStatus:
-    rows = _rows(attempt, group, saying)
+def _role(attempt: Attempt, group: Group, saying: Saying, spare: int) -> RoleStatus:
+    rows = tuple(fitted(row, spare) for row in _rows(attempt, group, saying))
     before = group.before
     if group.end is None:
         has_started = has_started_any(rows) or _was_running(before)
@@ -96,17 +97,13 @@ def _role(attempt: Attempt, group: Group, saying: Saying) -> RoleStatus:
     )
 
 
-def _rows(attempt: Attempt, group: Group, saying: Saying) -> tuple[RoleReplicaStatus, ...]:
-    count = attempt.seen.description.replicas
-    if group.end is None:
-        rows = (
-            open_row(attempt, member, is_coming=member.key in saying.coming)
-            for member in group.members
-        )
-    else:
-        is_over = saying.phase is TaskSetPhase.COMPLETED
-        rows = (closed_row(attempt, member, is_over=is_over) for member in group.members)
-    return tuple(fitted(row, count) for row in rows)
+def _rows(attempt: Attempt, group: Group, saying: Saying) -> Iterator[RoleReplicaStatus]:
+    is_over = saying.phase is TaskSetPhase.COMPLETED
+    for member in group.members:
+        if group.end is None:
+            yield open_row(attempt, member, is_coming=member.key in saying.coming)
+        else:
+            yield closed_row(attempt, member, is_over=is_over)
 
 
 def has_started_any(rows: Sequence[RoleReplicaStatus]) -> bool:
