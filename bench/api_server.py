@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 from rig.binaries import find_binaries  # noqa: E402
 from rig.control_plane import Parts, running  # noqa: E402
 
-from jobyard.client.kubeconfig import cluster_from  # noqa: E402
+from jobyard.client.credentials.kubeconfig import cluster_from  # noqa: E402
 
 LISTED = 500
 POD = {"containers": [{"name": "main", "image": "busybox", "command": ["true"]}]}

@@ -12,11 +12,11 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobyard.run.own_crds import install_own_crds
-from jobyard.server.credentials import credentials, write_kubeconfig
+from jobyard.engine.own_crds import install_own_crds
+from jobyard.server.http.credentials import credentials, write_kubeconfig
+from jobyard.server.http.serving import Doorway, HttpServer
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
-from jobyard.server.serving import Doorway, HttpServer
 
 
 async def serve(folder: Path) -> None:

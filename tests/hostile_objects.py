@@ -19,7 +19,7 @@ from typing import Any
 import job_manifests
 
 from jobyard.client.backoff import wait_seconds
-from jobyard.plan.naming import ATTEMPT, MANAGED_BY, PODS_BEFORE, REPLICA_RANK, ROLE_INDEX
+from jobyard.plan.lowering.names import ATTEMPT, MANAGED_BY, PODS_BEFORE, REPLICA_RANK, ROLE_INDEX
 
 Json = dict[str, Any]
 OCTOPUS = "octopus.openi.pcl.cn/v1alpha1"

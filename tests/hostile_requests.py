@@ -21,7 +21,7 @@ from manifests import valid_manifests
 from mutation import at, paths
 
 from jobyard.server.call import Call
-from jobyard.server.kubernetes_schemas import definitions
+from jobyard.server.kinds.types.kubernetes_schemas import definitions
 
 Json = dict[str, Any]
 MERGE = "application/merge-patch+json"

@@ -18,13 +18,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from jobyard.client.backoff import wait_seconds
-from jobyard.node.folders import PodFolder
-from jobyard.node.host_runtime import HostRuntime
-from jobyard.node.hub_runtime import HubRuntime
-from jobyard.node.order import ContainerOrder, Mount, PodOrder, RestartPolicy
-from jobyard.node.runtime import Inside
-from jobyard.node.sandbox_runtime import SandboxRuntime
-from jobyard.node.state import ContainerState, End, PodState, Stage
+from jobyard.node.runtime.host_runtime import HostRuntime
+from jobyard.node.runtime.hub_runtime import HubRuntime
+from jobyard.node.runtime.sandbox_runtime import SandboxRuntime
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import ContainerOrder, Mount, PodOrder, RestartPolicy
+from jobyard.node.shared.runtime import Inside
+from jobyard.node.shared.state import ContainerState, End, PodState, Stage
 
 ROOT = Path(__file__).parent.parent
 DEADLINE_SECONDS = 60.0

@@ -16,9 +16,10 @@ import msgspec
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import kind_of
-from jobyard.api.status import ConditionType, ContainerState, ReplicaStatus
-from jobyard.plan.deciding import decide
-from jobyard.plan.decision import (
+from jobyard.api.parts.status import ConditionType, ContainerState, ReplicaStatus
+from jobyard.plan.deciding.decide import decide
+from jobyard.plan.deciding.supporting import wanted_objects
+from jobyard.plan.facts.decision import (
     Child,
     ChildKey,
     Delete,
@@ -29,11 +30,10 @@ from jobyard.plan.decision import (
     PodWarning,
     child_key,
 )
-from jobyard.plan.equipment import wanted_objects
-from jobyard.plan.lowering import described
+from jobyard.plan.facts.pod_facts import Container, Pod, PodObject, PodPhase, facts_of
+from jobyard.plan.lowering.names import DIGEST
+from jobyard.plan.lowering.table import described
 from jobyard.plan.moments import text_of
-from jobyard.plan.naming import DIGEST
-from jobyard.plan.pod_facts import Container, Pod, PodObject, PodPhase, facts_of
 from jobyard.schema.admission import admitted
 
 START = 1_800_000_000.0

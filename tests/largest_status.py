@@ -15,10 +15,16 @@ import msgspec
 from job_world import World
 
 from jobyard.api.beamjob import BeamJobStatus
-from jobyard.api.status import MESSAGE_LENGTH_MAX, ContainerState, Failure, JobStatus, ReplicaStatus
-from jobyard.api.value import REPLICAS_MAX
-from jobyard.plan.decision import NAME_TAKEN, Obstacle
-from jobyard.plan.pod_facts import Container, Pod, PodPhase
+from jobyard.api.parts.status import (
+    MESSAGE_LENGTH_MAX,
+    ContainerState,
+    Failure,
+    JobStatus,
+    ReplicaStatus,
+)
+from jobyard.api.parts.value import REPLICAS_MAX
+from jobyard.plan.facts.decision import NAME_TAKEN, Obstacle
+from jobyard.plan.facts.pod_facts import Container, Pod, PodPhase
 
 JSON = dict[str, Any]
 CONTAINERS = 32

@@ -19,12 +19,12 @@ from typing import Any
 
 from isolation_stage import Yard, opened, shell
 
+from jobyard.engine.outside.gateway import Outside
 from jobyard.node.hub.netlink import Netlink
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
-from jobyard.node.private_network import DEFAULT_NETWORK as NETWORK
-from jobyard.node.sandbox_runtime import SandboxRuntime
-from jobyard.run.outside import Outside
+from jobyard.node.runtime.sandbox_runtime import SandboxRuntime
+from jobyard.node.shared.private_network import DEFAULT_NETWORK as NETWORK
 
 ADDRESS = "192.0.2.7"
 PORT = 8080

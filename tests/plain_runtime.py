@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import LogStream, LogWriter
-from jobyard.node.order import ContainerOrder, PodOrder, Redirect
-from jobyard.node.runtime import Inside, Pipes, RuntimeFailedError
-from jobyard.node.state import ContainerState, End, PodState, Stage
+from jobyard.node.logs.log_files import LogStream, LogWriter
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import ContainerOrder, PodOrder, Redirect
+from jobyard.node.shared.runtime import Inside, Pipes, RuntimeFailedError
+from jobyard.node.shared.state import ContainerState, End, PodState, Stage
 
 
 class PlainRuntime:

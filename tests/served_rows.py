@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
-from jobyard.server.kubernetes_schemas import definitions, resolved
+from jobyard.server.kinds.types.kubernetes_schemas import definitions, resolved
 from jobyard.server.resource import (
     Column,
     JSONSchema,

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from rig.api import Answer, ApiCaller
 
-from jobyard.server.managed_fields import applied, tracked
-from jobyard.server.managed_fields.applying import BEFORE_FIRST_APPLY
+from jobyard.server.apply import applied, tracked
+from jobyard.server.apply.applying import BEFORE_FIRST_APPLY
 from jobyard.server.patching import patched
 from jobyard.server.problem import ProblemError
 from jobyard.server.resource import (

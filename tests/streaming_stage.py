@@ -22,13 +22,13 @@ from typing import IO, Any, TypeVar
 from aiohttp import web
 
 from jobyard.kubelet import ExecOptions, KubeletError, LogOptions, Session
-from jobyard.node.process_session import ProcessSession
-from jobyard.node.runtime import Pipes
+from jobyard.node.runtime.process_session import ProcessSession
+from jobyard.node.shared.runtime import Pipes
 from jobyard.server.call import Call
-from jobyard.server.credentials import credentials, write_kubeconfig
+from jobyard.server.http.credentials import credentials, write_kubeconfig
+from jobyard.server.http.serving import Doorway, HttpServer
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
-from jobyard.server.serving import Doorway, HttpServer
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -22,14 +22,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from jobyard.node.cage import CannotRunError, Spawned
-from jobyard.node.container_logs import LogCut, read_logs
-from jobyard.node.folders import PodFolder
-from jobyard.node.order import ContainerOrder, PodOrder, RestartPolicy
-from jobyard.node.state import ContainerState, PodState
-from jobyard.node.supervisor.keeping import read_state
+from jobyard.node.isolation.cage import CannotRunError, Spawned
+from jobyard.node.logs.container_logs import LogCut, read_logs
+from jobyard.node.runtime.supervisor_wire import SupervisorLink
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.keeping import read_state
+from jobyard.node.shared.order import ContainerOrder, PodOrder, RestartPolicy
+from jobyard.node.shared.state import ContainerState, PodState
 from jobyard.node.supervisor.life import supervise
-from jobyard.node.supervisor_wire import SupervisorLink
 
 DEADLINE_SECONDS = 60.0
 T = TypeVar("T")

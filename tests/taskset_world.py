@@ -13,20 +13,20 @@ from typing import Any
 
 import msgspec
 
-from jobyard.api.taskset import TaskSetSpec
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.taskset_status import (
     RoleReplicaStatus,
     RoleStatus,
     TaskSetPhase,
     TaskSetState,
     TaskSetStatus,
 )
-from jobyard.plan.decision import Child, ChildKey, Delete, Event, Observed, Obstacle, Plan
-from jobyard.plan.description import Identity
-from jobyard.plan.kinds.taskset import lower
+from jobyard.api.taskset import TaskSetSpec
+from jobyard.plan.facts.decision import Child, ChildKey, Delete, Event, Observed, Obstacle, Plan
+from jobyard.plan.facts.pod_facts import Pod, PodObject, facts_of
+from jobyard.plan.lowering.description import Identity
+from jobyard.plan.lowering.kinds.taskset import lower
 from jobyard.plan.moments import text_of
-from jobyard.plan.pod_facts import Pod, PodObject, facts_of
-from jobyard.plan.taskset.deciding import decide_taskset
+from jobyard.plan.taskset.decide import decide_taskset
 
 SETTLED_WITHIN = 8
 GRACE_SECONDS = 30

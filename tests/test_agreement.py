@@ -20,7 +20,7 @@ from rig.selection import all_is_asked_for
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import Group, Kind, kind_of
-from jobyard.cli.printing import as_yaml
+from jobyard.cli.output.printing import as_yaml
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
 from jobyard.manifest.spelling import respelled

@@ -12,15 +12,15 @@ import pytest
 import yaml
 from manifests import ROOT
 
-from jobyard.api.replicas import RestartPolicy
-from jobyard.api.run_policy import CleanUpPolicy
-from jobyard.cli.live.pods import JobPod
+from jobyard.api.parts.replicas import RestartPolicy
+from jobyard.api.parts.run_policy import CleanUpPolicy
+from jobyard.jobs.pods import JobPod
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import read
-from jobyard.plan.description import Description, Ending, Restart
-from jobyard.plan.lowering import described
-from jobyard.plan.pods import Replica, replica_pod
-from jobyard.plan.rendering import children
+from jobyard.plan.lowering.description import Description, Ending, Restart
+from jobyard.plan.lowering.table import described
+from jobyard.plan.objects.pods import Replica, replica_pod
+from jobyard.plan.objects.rendering import children
 from jobyard.schema.finding import is_error
 
 FLINK_HOST = "words-flinkcluster-jobmanager-0.words"

@@ -17,11 +17,11 @@ from manifests import valid_manifests
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import kind_of
 from jobyard.controller.ssh_keys import fresh_keys
-from jobyard.plan.decision import INVALID_TEMPLATE, Obstacle, Plan
-from jobyard.plan.lowering import described, has_replicas
-from jobyard.plan.rendering import children
-from jobyard.plan.ssh import KEY_FILES
-from jobyard.plan.supporting import HIDDEN
+from jobyard.plan.facts.decision import INVALID_TEMPLATE, Obstacle, Plan
+from jobyard.plan.lowering.ssh import KEY_FILES
+from jobyard.plan.lowering.table import described, has_replicas
+from jobyard.plan.objects.rendering import children
+from jobyard.plan.objects.supporting import HIDDEN
 from jobyard.schema.admission import admitted
 
 

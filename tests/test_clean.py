@@ -19,15 +19,15 @@ from rig.terminal import Terminal
 from test_run_left import engine_of, goes_on, let_end, run_folder, saved, started, steps_job
 from waiting import until_it_holds
 
-from jobyard.node.disk_keeper import tidy
-from jobyard.node.disk_use import Measure, Use, spelled
-from jobyard.node.folders import PodFolder
-from jobyard.node.state import PodState
-from jobyard.node.supervisor.keeping import take_lock, write_state
+from jobyard.engine.disk.claim_store import ClaimStore
+from jobyard.engine.disk.keeping import Wanted
+from jobyard.engine.homes import DataFolder, new_run
+from jobyard.node.agent.disk_keeper import tidy
+from jobyard.node.agent.disk_use import Measure, Use, spelled
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.keeping import take_lock, write_state
+from jobyard.node.shared.state import PodState
 from jobyard.node.volumes.claims import Binding, ClaimFolders
-from jobyard.run.claim_store import ClaimStore
-from jobyard.run.homes import DataFolder, new_run
-from jobyard.run.keeping import Wanted
 
 BAD_INPUT = 2
 KIB = 1024

@@ -19,14 +19,14 @@ from manifests import ROOT
 
 from jobyard import __version__
 from jobyard.api.kinds import KINDS
-from jobyard.cli.down import stop_engine
-from jobyard.cli.events import in_order
-from jobyard.cli.lost_output import is_lost_output
+from jobyard.cli.commands.down import stop_engine
+from jobyard.cli.commands.events import in_order
 from jobyard.cli.main import COMMANDS, cli
-from jobyard.cli.printing import as_yaml
+from jobyard.cli.output.lost_output import is_lost_output
+from jobyard.cli.output.printing import as_yaml
 from jobyard.cli.until import until
+from jobyard.engine.homes import DataFolder
 from jobyard.manifest.reading import read
-from jobyard.run.homes import DataFolder
 
 JOBYARD = Path(sys.executable).parent / "jobyard"
 
@@ -319,7 +319,7 @@ def test_an_engine_that_has_just_ended_isstop_engine(tmp_path: Path) -> None:
 def test_an_engine_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     """One that holds its folder and takes no notice of SIGTERM."""
     script = (
-        "import signal, sys; from pathlib import Path; from jobyard.run import homes;"
+        "import signal, sys; from pathlib import Path; from jobyard.engine import homes;"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "with homes.DataFolder(Path(sys.argv[1])) as folder:"
         "  folder.announce(homes.Presence(1, '', '', '')); print('up', flush=True); signal.pause()"

@@ -21,7 +21,7 @@ from streaming_stage import DEADLINE_SECONDS, Stage, streaming_stage
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
-from jobyard.plan.naming import JOB_NAME, REPLICA_RANK, REPLICA_TYPE
+from jobyard.plan.lowering.names import JOB_NAME, REPLICA_RANK, REPLICA_TYPE
 
 JOBYARD = str(Path(sys.executable).parent / "jobyard")
 JOBS = "/apis/batch.tensorstack.dev/v1beta1/namespaces/default/genericjobs"

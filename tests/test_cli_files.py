@@ -10,10 +10,10 @@ import pytest
 from cli_yard import STAYS, Yard
 from rig.engine import JOBS, Room
 
-from jobyard.cli.accepting import as_written
-from jobyard.cli.live.submission import SubmissionError, submit
+from jobyard.cli.commands.accepting import as_written
 from jobyard.client.errors import ConnectionFailedError
 from jobyard.client.request import Answer, Request
+from jobyard.jobs.submission import SubmissionError, submit
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
 

@@ -13,20 +13,20 @@ import msgspec
 import pytest
 
 from jobyard.api.kinds import kind_named
-from jobyard.cli.live.ending import Ends, until_ended
-from jobyard.cli.live.following import Following
-from jobyard.cli.live.happenings import CUT_DOWN, Happenings
-from jobyard.cli.live.jobs import JobView, ReplicaView
-from jobyard.cli.live.one_object import DELETED, Reference, until_gone, until_job
-from jobyard.cli.live.pods import JobPod
-from jobyard.cli.live.rows import Timed, last_lines, stopped
-from jobyard.cli.live.screen import Screen
-from jobyard.cli.live.showing import Show
-from jobyard.cli.live.style import Palette
-from jobyard.cli.live.troubles import Troubles
+from jobyard.cli.ending import Ends, until_ended
+from jobyard.cli.output.rows import Timed, last_lines, stopped
+from jobyard.cli.output.screen import Screen
+from jobyard.cli.output.showing import Show
+from jobyard.cli.output.style import Palette
+from jobyard.cli.output.troubles import Troubles
 from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.request import Answer, Problem, Request, resource_of
-from jobyard.run.birth import EngineFailedError
+from jobyard.engine.runs.birth import EngineFailedError
+from jobyard.jobs.following import Following
+from jobyard.jobs.happenings import CUT_DOWN, Happenings
+from jobyard.jobs.one_object import DELETED, Reference, until_gone, until_job
+from jobyard.jobs.pods import JobPod
+from jobyard.jobs.view import JobView, ReplicaView
 
 T = TypeVar("T")
 JSON = dict[str, Any]

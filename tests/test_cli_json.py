@@ -14,10 +14,10 @@ from rig.engine import Room
 from rig.person import Person, person
 from waiting import until_it_holds
 
-from jobyard.cli.live.json_lines import JsonShow
-from jobyard.cli.live.log_lines import Line
-from jobyard.cli.live.screen import Screen
 from jobyard.cli.main import cli
+from jobyard.cli.output.json_lines import JsonShow
+from jobyard.cli.output.screen import Screen
+from jobyard.jobs.log_lines import Line
 
 CAMEL = re.compile(r"[a-z][a-zA-Z0-9]*")
 

@@ -12,14 +12,14 @@ from cli_yard import STAYS, Yard
 from rig.engine import Room
 from rig.person import Person, person
 
-from jobyard.cli.live.happenings import Happenings
-from jobyard.cli.live.jobs import JobView, ReplicaView
-from jobyard.cli.live.log_lines import Line
-from jobyard.cli.live.pods import JobPod
-from jobyard.cli.live.rows import ROWS_MAX, Timed, last_lines
-from jobyard.cli.live.screen import Screen
-from jobyard.cli.live.showing import Show
-from jobyard.cli.live.style import Palette
+from jobyard.cli.output.rows import ROWS_MAX, Timed, last_lines
+from jobyard.cli.output.screen import Screen
+from jobyard.cli.output.showing import Show
+from jobyard.cli.output.style import Palette
+from jobyard.jobs.happenings import Happenings
+from jobyard.jobs.log_lines import Line
+from jobyard.jobs.pods import JobPod
+from jobyard.jobs.view import JobView, ReplicaView
 
 ELASTIC = """
 apiVersion: batch.tensorstack.dev/v1beta1

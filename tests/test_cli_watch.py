@@ -13,7 +13,7 @@ import pytest
 from cli_yard import STAYS, Yard
 from rig.engine import Room
 
-from jobyard.cli.tables import Column, GrowingTable, Layout, Meta, Row, Whose
+from jobyard.cli.output.tables import Column, GrowingTable, Layout, Meta, Row, Whose
 
 
 @pytest.fixture

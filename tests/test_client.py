@@ -24,9 +24,10 @@ from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 
 from jobyard.api.kinds import KINDS
-from jobyard.client import login, plugins
 from jobyard.client.backoff import Backoff
-from jobyard.client.cluster import Certificate, Cluster, Credentials, Trust
+from jobyard.client.credentials import login, plugins
+from jobyard.client.credentials.cluster import Certificate, Cluster, Credentials, Trust
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.errors import (
     ClientError,
     ClusterError,
@@ -37,7 +38,6 @@ from jobyard.client.errors import (
     NoClusterError,
     RefusedError,
 )
-from jobyard.client.locating import cluster_of
 from jobyard.client.request import (
     CONFIG_MAPS,
     EVENTS,

@@ -25,11 +25,11 @@ from streaming_stage import streaming_stage
 from test_cli_exec import job_stage
 from waiting import run
 
-from jobyard.client import dialing
-from jobyard.client.cluster import Cluster, Proxy, ProxyScheme
+from jobyard.client.credentials.cluster import Cluster, Proxy, ProxyScheme
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.errors import ClientError, ClusterError, ConnectionFailedError, RefusedError
-from jobyard.client.locating import cluster_of
-from jobyard.client.no_proxy import is_exempt
+from jobyard.client.proxying import dialing
+from jobyard.client.proxying.no_proxy import is_exempt
 from jobyard.client.request import CONFIG_MAPS, create, listing, watching
 from jobyard.client.transport import Transport
 from jobyard.client.websockets import Execution, remote_process

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from rig.selection import all_is_asked_for
 from supervised import collected, within_time
 
-from jobyard.node import container_logs, log_files
-from jobyard.node.container_logs import LogCut, read_logs, run_to_read
-from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import LogStream, LogWriter, numbers_of, stamp_of
-from jobyard.node.state import ContainerState, End, PodState, Stage
-from jobyard.node.supervisor.keeping import take_lock, write_state
+from jobyard.node.logs import container_logs, log_files
+from jobyard.node.logs.container_logs import LogCut, read_logs, run_to_read
+from jobyard.node.logs.log_files import LogStream, LogWriter, numbers_of, stamp_of
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.keeping import take_lock, write_state
+from jobyard.node.shared.state import ContainerState, End, PodState, Stage
 
 SECOND = 10**9
 OUT, ERR = LogStream.STDOUT, LogStream.STDERR

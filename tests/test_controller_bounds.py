@@ -20,7 +20,7 @@ from waiting import run, until
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import kind_of
-from jobyard.client.cluster import Cluster
+from jobyard.client.credentials.cluster import Cluster
 from jobyard.client.errors import ConnectionFailedError, RefusedError, TooLargeError
 from jobyard.client.request import (
     CONFIG_MAPS,
@@ -41,12 +41,12 @@ from jobyard.controller.performing import Outcome, Performer, UnsendableError, a
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.refusals import LENGTH_MAX, brief
 from jobyard.controller.world import World
-from jobyard.plan.beam.job_page import page_url
-from jobyard.plan.deciding import decide
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed, Obstacle, Plan
-from jobyard.plan.lowering import described
-from jobyard.plan.manifests import Manifests
-from jobyard.plan.pods import Replica, replica_pod
+from jobyard.plan.deciding.decide import decide
+from jobyard.plan.facts.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed, Obstacle, Plan
+from jobyard.plan.lowering.beam.job_page import page_url
+from jobyard.plan.lowering.table import described
+from jobyard.plan.objects.manifests import Manifests
+from jobyard.plan.objects.pods import Replica, replica_pod
 from jobyard.schema.admission import admitted
 
 T = TypeVar("T")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from jobyard.api.status import JobStatus
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.status import JobStatus
+from jobyard.api.parts.taskset_status import (
     RolePhase,
     RoleReplicaPhase,
     RoleReplicaStatus,
     RoleStatus,
     TaskSetStatus,
 )
-from jobyard.controller.counting import restarts_between
+from jobyard.controller.operations.counting import restarts_between
 
 
 def taskset(whole: int, *rows: int) -> TaskSetStatus:

@@ -17,21 +17,22 @@ from rig.api import ApiCaller
 from rig.plane import ControlPlane
 from waiting import run, until
 
-from jobyard.cli import controller as controller_command
-from jobyard.cli.controller import Flags
+from jobyard.cli.commands import controller as controller_command
+from jobyard.cli.commands.controller import Flags
 from jobyard.client import transport
-from jobyard.client.cluster import Cluster
+from jobyard.client.credentials.cluster import Cluster
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.errors import ConnectionFailedError
-from jobyard.client.locating import cluster_of
 from jobyard.client.request import LEASES, Answer, Request, merge_patch
 from jobyard.client.sender import Sender
 from jobyard.client.transport import Transport
-from jobyard.controller import progress, reconciling
-from jobyard.controller.leading import LeadershipLostError, LeaseName
-from jobyard.controller.metrics import Metrics
-from jobyard.controller.progress import Progress
+from jobyard.controller import reconciling
+from jobyard.controller.operations import progress
+from jobyard.controller.operations.leading import LeadershipLostError, LeaseName
+from jobyard.controller.operations.metrics import Metrics
+from jobyard.controller.operations.progress import Progress
+from jobyard.controller.operations.serving import Serving
 from jobyard.controller.running import Controller, Options
-from jobyard.controller.serving import Serving
 
 WORK_SECONDS, WATCH_SECONDS = 3.0, 6.0
 

@@ -23,7 +23,7 @@ from rig.plane import ControlPlane
 from test_rendering import rendered
 
 from jobyard.api.kinds import kind_of
-from jobyard.cli.printing import as_yaml
+from jobyard.cli.output.printing import as_yaml
 
 # What only a cluster adds to an object, or what a test has a check of its own for.
 ADDED = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "namespace")

@@ -19,10 +19,10 @@ from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 from test_controller_stories import are_as_resumed
 
-from jobyard.api.status import (
+from jobyard.api.parts.status import (
     MESSAGE_LENGTH_MAX,
 )
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.taskset_status import (
     ROW_BYTES,
     ROWS_BYTES_MAX,
     RolePhase,

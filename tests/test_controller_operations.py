@@ -25,12 +25,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from rig.plane import ControlPlane
 from waiting import run, until
 
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.errors import ConnectionFailedError
-from jobyard.client.locating import cluster_of
 from jobyard.client.request import LEASES, Answer, Request, delete, get, merge_patch
 from jobyard.client.sender import Sender
 from jobyard.client.transport import Transport
-from jobyard.controller.leading import (
+from jobyard.controller.notes import Notes
+from jobyard.controller.operations.leading import (
     LeadershipLostError,
     Lease,
     LeaseName,
@@ -43,12 +44,11 @@ from jobyard.controller.leading import (
     microtime,
     own_identity,
 )
-from jobyard.controller.logs import TEXT_LENGTH_MAX, JsonLines, LogFormat, configure
-from jobyard.controller.metrics import JOB_KINDS, PHASES, Metrics
-from jobyard.controller.notes import Notes
+from jobyard.controller.operations.logs import TEXT_LENGTH_MAX, JsonLines, LogFormat, configure
+from jobyard.controller.operations.metrics import JOB_KINDS, PHASES, Metrics
+from jobyard.controller.operations.serving import Serving, ServingError
 from jobyard.controller.reconciling import Next, Reconciler
 from jobyard.controller.records import JobKey
-from jobyard.controller.serving import Serving, ServingError
 from jobyard.controller.world import World
 
 SECRET = "s3cret-that-nobody-may-see"
@@ -309,9 +309,9 @@ def test_a_leader_that_stops_hands_over_at_once(tell: Callable[[Story], None]) -
 A_LEADER = """
 import asyncio, sys
 from pathlib import Path
-from jobyard.client.locating import cluster_of
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.transport import Transport
-from jobyard.controller.leading import LeaseName, Timing, lead
+from jobyard.controller.operations.leading import LeaseName, Timing, lead
 
 async def work():
     print("leads", flush=True)

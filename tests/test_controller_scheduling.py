@@ -17,10 +17,10 @@ from test_controller_modes import pytorch
 GROUP = "scheduler.tensorstack.dev"
 # Both are there as users have them; only the minute until pods count as forgotten is shorter.
 IMPATIENT = """#!{python}
-import jobyard.plan.job_status
+import jobyard.plan.reporting.status
 
-assert jobyard.plan.job_status.UNSCHEDULED_SECONDS == 60
-jobyard.plan.job_status.UNSCHEDULED_SECONDS = 2
+assert jobyard.plan.reporting.status.UNSCHEDULED_SECONDS == 60
+jobyard.plan.reporting.status.UNSCHEDULED_SECONDS = 2
 
 from jobyard.cli.main import main
 

@@ -29,8 +29,8 @@ from test_controller_kinds import (
 )
 
 from jobyard.api.kinds import KINDS
-from jobyard.api.run_mode import Mode
-from jobyard.cli.printing import as_yaml
+from jobyard.api.parts.run_mode import Mode
+from jobyard.cli.output.printing import as_yaml
 
 RESUMED = Path(__file__).parent / "golden" / "resumed"
 PODS_BEFORE = "batch.tensorstack.dev/pods-before"

@@ -25,21 +25,21 @@ from waiting import run, until
 
 from jobyard.api.beamjob import BeamCondition, BeamConditionType, BeamJobStatus, BeamPhase
 from jobyard.api.kinds import kind_of
-from jobyard.api.status import Condition, ConditionType, JobStatus, Phase, TaskStatus, Truth
-from jobyard.api.taskset_status import RoleStatus, TaskSetPhase, TaskSetState, TaskSetStatus
-from jobyard.api.value import ObjectMeta, Value
+from jobyard.api.parts.status import Condition, ConditionType, JobStatus, Phase, TaskStatus, Truth
+from jobyard.api.parts.taskset_status import RoleStatus, TaskSetPhase, TaskSetState, TaskSetStatus
+from jobyard.api.parts.value import ObjectMeta, Value
 from jobyard.client.request import Answer, Request
 from jobyard.client.transport import Transport
 from jobyard.controller import notes as notes_module
 from jobyard.controller import reconciling
-from jobyard.controller.measuring import Unmeasured
 from jobyard.controller.notes import Notes
+from jobyard.controller.operations.measuring import Unmeasured
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.running import Controller, Options
 from jobyard.controller.troubles import Troubles
-from jobyard.plan.beam_status import as_job_status
-from jobyard.plan.conditions import condition
-from jobyard.plan.not_understood import not_understood
+from jobyard.plan.reporting.beam_status import as_job_status
+from jobyard.plan.reporting.conditions import condition
+from jobyard.plan.reporting.not_understood import not_understood
 
 Json = dict[str, Any]
 NOW = 1_800_000_000.0

@@ -23,7 +23,7 @@ from rig.kubectl import Kubectl
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import KINDS, Kind, kind_of
-from jobyard.api.run_mode import Mode
+from jobyard.api.parts.run_mode import Mode
 from jobyard.cli.main import COMMANDS, cli
 from jobyard.controller.world import JOB_KINDS
 from jobyard.manifest.checking import checked

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from jobyard.cli.arguments.needs import NEEDS, Check, kind_checks
 from jobyard.cli.main import cli
-from jobyard.cli.needs import NEEDS, Check, kind_checks
 from jobyard.controller.world import JOB_KINDS
 
 
@@ -44,7 +44,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A PATH with nothing of the machine on it."""
     folder = programs(tmp_path / "bin")
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr("jobyard.cli.needs.PLACES_OF_SERVERS", str(folder))
+    monkeypatch.setattr("jobyard.cli.arguments.needs.PLACES_OF_SERVERS", str(folder))
     return folder
 
 
@@ -88,7 +88,7 @@ def test_who_has_no_name_needs_a_wrapper_to_log_in(
     for name in ("ssh", "sshd", "mpirun"):
         (path / name).touch(mode=0o755)
     nothing = virtualenv(tmp_path / "venv")
-    monkeypatch.setattr("jobyard.cli.needs.PLACES_OF_LIBRARIES", (str(tmp_path / "lib"),))
+    monkeypatch.setattr("jobyard.cli.arguments.needs.PLACES_OF_LIBRARIES", (str(tmp_path / "lib"),))
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert looked(nothing)["MPIJob"].is_there, "root has a name"
     nobody = 987654

@@ -20,7 +20,7 @@ from rig.person import Person, person
 from rig.users import free_uid
 from waiting import look_again
 
-from jobyard.run.engine_log import SAME_MAX, EngineLog
+from jobyard.engine.engine_log import SAME_MAX, EngineLog
 
 BAD_INPUT = 2
 STRANGERS = 1500
@@ -215,7 +215,7 @@ def test_an_engine_that_may_open_too_few_files_says_so(who: Person) -> None:
 LOGGING = """
 import logging, sys
 from pathlib import Path
-from jobyard.run.engine_log import EngineLog
+from jobyard.engine.engine_log import EngineLog
 handler = EngineLog(Path(sys.argv[1]), bytes_max=100_000)
 logging.getLogger().addHandler(handler)
 for number in range(20_000):
@@ -238,7 +238,7 @@ def test_the_log_of_an_engine_is_moved_aside(tmp_path: Path) -> None:
 def test_the_same_message_is_logged_so_many_times_a_minute(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobyard.run.engine_log.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("jobyard.engine.engine_log.time.monotonic", lambda: clock[0])
     clock = [600.0]
     log = EngineLog(tmp_path / "engine.log")
 

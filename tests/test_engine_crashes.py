@@ -41,12 +41,12 @@ from rig.person import Person, person
 from rig.selection import all_is_asked_for
 from waiting import until_it_holds
 
-from jobyard.node.folders import PodFolder
-from jobyard.node.shutdowns import mark_all, notice_boot
-from jobyard.node.state import ContainerState, PodState, Stage
-from jobyard.node.supervisor.keeping import read_state, write_state
-from jobyard.node.supervisor_wire import final_state
-from jobyard.run.homes import DataFolder, HomeError
+from jobyard.engine.homes import DataFolder, HomeError
+from jobyard.node.runtime.shutdowns import mark_all, notice_boot
+from jobyard.node.runtime.supervisor_wire import final_state
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.keeping import read_state, write_state
+from jobyard.node.shared.state import ContainerState, PodState, Stage
 
 AT_ONCE = 8
 # Each run kills at other moments than the last one.
@@ -528,7 +528,7 @@ def test_files_that_a_power_cut_emptied_do_not_keep_an_engine_from_starting(
 LOCKS_AND_FORKS = """
 import os, sys
 from pathlib import Path
-from jobyard.run.homes import DataFolder, Presence
+from jobyard.engine.homes import DataFolder, Presence
 with DataFolder(Path(sys.argv[1])) as folder:
     folder.announce(Presence(pid=os.getpid(), server="", runtime="", started_at=""))
     assert folder.is_in_use and DataFolder(folder.path).presence is not None

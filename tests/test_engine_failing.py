@@ -12,10 +12,10 @@ import pytest
 
 import jobyard
 from jobyard.client.request import Request
+from jobyard.engine.engine import Engine, EngineSettings
+from jobyard.engine.homes import DataFolder
 from jobyard.node.hub.client import HubClient
-from jobyard.run.engine import Engine, EngineSettings
-from jobyard.run.homes import DataFolder
-from jobyard.server.journal import Batch, JournalError
+from jobyard.server.store.journal import Batch, JournalError
 
 DEADLINE_SECONDS = 60
 SOURCES = Path(jobyard.__file__).parent

@@ -16,8 +16,8 @@ from cryptography import x509
 from rig.needs import needed
 from rig.person import Person, person
 
-from jobyard.node import locks
-from jobyard.server.credentials import CredentialsError, credentials
+from jobyard.node.shared import locks
+from jobyard.server.http.credentials import CredentialsError, credentials
 
 BAD_INPUT = 2
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)

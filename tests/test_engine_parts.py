@@ -15,10 +15,10 @@ from waiting import run, until
 
 from jobyard.client.request import Request
 from jobyard.controller.running import Controller
-from jobyard.node.agent import Agent
-from jobyard.run.engine import Engine, EngineSettings
-from jobyard.run.homes import DataFolder
-from jobyard.run.placing import Scheduler
+from jobyard.engine.engine import Engine, EngineSettings
+from jobyard.engine.homes import DataFolder
+from jobyard.engine.scheduling.placing import Scheduler
+from jobyard.node.agent.agent import Agent
 
 SETTINGS = EngineSettings(runtime="host")
 PODS = "/api/v1/namespaces/default/pods"

@@ -16,13 +16,13 @@ from rig.needs import needed
 from waiting import run, until
 
 from jobyard.client.request import Answer, Request
-from jobyard.run.in_process import InProcess
-from jobyard.server import committing
+from jobyard.engine.in_process import InProcess
 from jobyard.server.call import Call
-from jobyard.server.journal import Batch, Journal, JournalError, NoRoomError, Revision
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 from jobyard.server.server import ApiServer
+from jobyard.server.store import committing
+from jobyard.server.store.journal import Batch, Journal, JournalError, NoRoomError, Revision
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PAGE_BYTES = 4096
@@ -215,13 +215,13 @@ SMALL_DISK = """
 import asyncio, errno, logging, os, sys
 from pathlib import Path
 from jobyard.client.backoff import wait_seconds
-from jobyard.node.folders import PodFolder
-from jobyard.node.hub_runtime import HubRuntime
-from jobyard.node.names import HostsFiles
-from jobyard.node.state import ContainerState, PodState, Stage
-from jobyard.node.supervisor.keeping import read_state, write_state
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.runtime.hub_runtime import HubRuntime
+from jobyard.node.network.names import HostsFiles
+from jobyard.node.shared.state import ContainerState, PodState, Stage
+from jobyard.node.shared.keeping import read_state, write_state
 from jobyard.server.call import Call
-from jobyard.server.journal import Batch, Journal, NoRoomError, Revision, is_full
+from jobyard.server.store.journal import Batch, Journal, NoRoomError, Revision, is_full
 
 disk = Path(sys.argv[1])
 
@@ -284,7 +284,7 @@ async def end_of_a_pod():
     assert not runtime._states
     assert folder.uid in runtime._followers
     said = []
-    logger = logging.getLogger("jobyard.node.hub_runtime")
+    logger = logging.getLogger("jobyard.node.runtime.hub_runtime")
     logger.addFilter(lambda record: said.append(record) or True)
     async with asyncio.timeout(30):
         while not said:

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from waiting import until_it_holds
 
-from jobyard.run import private as private_module
-from jobyard.run import service
-from jobyard.run.engine import Engine, EngineSettings
-from jobyard.run.homes import DataFolder, alive, dead_run, new_run, private_ones
+from jobyard.engine import service
+from jobyard.engine.engine import Engine, EngineSettings
+from jobyard.engine.homes import DataFolder, alive, dead_run, new_run, private_ones
+from jobyard.engine.runs import private as private_module
 
 DEADLINE_SECONDS = 60
 CLEAR = """
 import sys
 from pathlib import Path
-from jobyard.run.homes import dead_run, removed
+from jobyard.engine.homes import dead_run, removed
 
 home = Path(sys.argv[1])
 # As `clean` sees them, also such as are being made.
@@ -35,7 +35,7 @@ for path in (home / "runs").iterdir():
 DIES = """
 import os, sys
 from pathlib import Path
-from jobyard.run.homes import new_run
+from jobyard.engine.homes import new_run
 
 with new_run(Path(sys.argv[1]), 'job') as folder:
     (folder.path / "left").touch()

@@ -13,15 +13,15 @@ import pytest
 
 from jobyard.client.backoff import Backoff
 from jobyard.client.request import NODES, PODS, Answer, Request, create, delete, get, merge_patch
-from jobyard.run import placing
-from jobyard.run.devices import DEVICES
-from jobyard.run.in_process import InProcess
-from jobyard.run.placing import Scheduler, SeenPod
+from jobyard.engine.in_process import InProcess
+from jobyard.engine.scheduling import placing
+from jobyard.engine.scheduling.devices import DEVICES
+from jobyard.engine.scheduling.placing import Scheduler, SeenPod
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.placing import Candidate, Machine, Placement, place
-from jobyard.server.journal import Batch
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
+from jobyard.server.store.journal import Batch
 
 DEADLINE_SECONDS = 60
 SOON = Backoff(first_seconds=0.01, max_seconds=0.01)

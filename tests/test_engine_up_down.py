@@ -17,8 +17,8 @@ from rig.engine import Room, RunningEngine
 from rig.person import MARK, Person, person
 from waiting import until_it_holds
 
-from jobyard.node.host_ports import FIRST_NUMBER
-from jobyard.run.homes import DataFolder
+from jobyard.engine.homes import DataFolder
+from jobyard.node.network.host_ports import FIRST_NUMBER
 
 # Far less than the half minute that an engine has to come up: who can't is told at once.
 SOON_SECONDS = 20
@@ -117,7 +117,7 @@ def silent_is_asked(silent: socket.socket) -> bool:
 HOLDS = """
 import sys
 from pathlib import Path
-from jobyard.run.homes import DataFolder
+from jobyard.engine.homes import DataFolder
 with DataFolder(Path(sys.argv[1])):
     print("here", flush=True)
     sys.stdin.read()

@@ -21,12 +21,10 @@ from rig.plane import ControlPlane
 from test_node_agent import Scene
 from waiting import run, until, until_it_holds
 
-from jobyard.client.locating import cluster_of
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.request import PODS, SERVICES, delete
 from jobyard.client.transport import Transport
-from jobyard.node.folders import PodFolder
-from jobyard.node.host_names import HostNames
-from jobyard.node.host_ports import (
+from jobyard.node.network.host_ports import (
     FIRST_NUMBER,
     LAST_NUMBER,
     HostPorts,
@@ -34,12 +32,22 @@ from jobyard.node.host_ports import (
     Reservations,
     is_free,
 )
-from jobyard.node.host_runtime import HostRuntime
-from jobyard.node.order import Check, ContainerOrder, HttpGet, PodOrder, PortGrant, Probe, Probes
+from jobyard.node.network.services import Service, service_of
+from jobyard.node.objects.pod_object import pod_from
+from jobyard.node.ordering.host_names import HostNames
 from jobyard.node.ordering.loopback import Ports, Rewriting
-from jobyard.node.pod_object import pod_from
-from jobyard.node.runtime import Runtime
-from jobyard.node.services import Service, service_of
+from jobyard.node.runtime.host_runtime import HostRuntime
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import (
+    Check,
+    ContainerOrder,
+    HttpGet,
+    PodOrder,
+    PortGrant,
+    Probe,
+    Probes,
+)
+from jobyard.node.shared.runtime import Runtime
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FOLDERS = (

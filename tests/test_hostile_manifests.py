@@ -27,8 +27,9 @@ from waiting import until
 
 from jobyard.api.kinds import KINDS, kind_of
 from jobyard.cli.main import cli
-from jobyard.plan import lowering, rendering
-from jobyard.plan.lowering import has_replicas
+from jobyard.plan.lowering import table as lowering
+from jobyard.plan.lowering.table import has_replicas
+from jobyard.plan.objects import rendering
 
 MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000" if all_is_asked_for() else "2000"))
 CHUNKS = max(4, MUTATIONS // 1000)

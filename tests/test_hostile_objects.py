@@ -27,7 +27,7 @@ from jobyard.client.deep_json import LEVELS_MAX, without_depth
 from jobyard.client.transport import Transport
 from jobyard.client.unreadable import Unreadable
 from jobyard.controller.records import job_decoder, pod_of
-from jobyard.plan.pod_facts import PodPhase
+from jobyard.plan.facts.pod_facts import PodPhase
 
 SOURCE = Path(__file__).parent.parent / "src" / "jobyard"
 Json = dict[str, Any]

@@ -110,7 +110,7 @@ def test_the_tidy_test_can_fail(tmp_path: Path) -> None:
 # Where looking again is a thing of its own, with a name.
 WAITING_PLACES = {
     "src/jobyard/client/backoff.py",
-    "src/jobyard/node/polling.py",
+    "src/jobyard/node/shared/polling.py",
     "tests/waiting.py",
 }
 

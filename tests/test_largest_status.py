@@ -14,8 +14,8 @@ from rig.api import ApiCaller
 from rig.plane import ControlPlane
 
 from jobyard.api.kinds import KINDS, kind_of
-from jobyard.api.value import REPLICAS_MAX
-from jobyard.plan.rows import stored_bytes
+from jobyard.api.parts.value import REPLICAS_MAX
+from jobyard.plan.reporting.rows import stored_bytes
 
 STATUS_BYTES_MAX = 1_200_000
 # Another kind of job has other limits, and the two of the scheduler are no jobs.

@@ -30,10 +30,10 @@ from taskset_world import World as TaskSetWorld
 from taskset_world import retry, role, started
 from waiting import until_it_holds
 
-from jobyard.api.status import ContainerState
-from jobyard.plan.last_words import WORDS_LENGTH_MAX, last_words, shortened
-from jobyard.plan.pod_facts import Container, PodPhase
-from jobyard.plan.signs import Kind, kind_of
+from jobyard.api.parts.status import ContainerState
+from jobyard.plan.facts.failure_signs import Kind, kind_of
+from jobyard.plan.facts.last_words import WORDS_LENGTH_MAX, last_words, shortened
+from jobyard.plan.facts.pod_facts import Container, PodPhase
 
 FOLDER = Path(__file__).parent / "last_words"
 CPU_SECONDS_MAX = 0.05

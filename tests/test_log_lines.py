@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from jobyard.cli.live.log_lines import LINE_BYTES_MAX, Line, LogFollower, Wanted, split_lines
-from jobyard.cli.live.log_place import Lines, LogPlace
 from jobyard.client.errors import ClientError
 from jobyard.client.request import Answer, Request
+from jobyard.jobs.log_lines import LINE_BYTES_MAX, Line, LogFollower, Wanted, split_lines
+from jobyard.jobs.log_place import Lines, LogPlace
 
 WANTED = Wanted(kind="MPIJob", namespace="default", name="walk", uid="uid-of-walk")
 FOR_EVER_SECONDS = 1000.0

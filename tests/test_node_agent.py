@@ -19,7 +19,7 @@ from plain_runtime import PlainRuntime
 from rig.plane import ControlPlane
 from waiting import DEADLINE_SECONDS, run, until
 
-from jobyard.client.locating import cluster_of
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.request import (
     CONFIG_MAPS,
     EVENTS,
@@ -40,13 +40,13 @@ from jobyard.client.resources import CLAIMS, ENDPOINTS, SERVICES
 from jobyard.client.retrying import send_patiently
 from jobyard.client.transport import Transport
 from jobyard.kubelet import ExecOptions, KubeletError, LogOptions
-from jobyard.node.agent import PATIENCE, Agent
-from jobyard.node.capacity import Capacity
-from jobyard.node.lanes import Lanes
-from jobyard.node.options import AgentOptions
-from jobyard.node.order import PodOrder, Redirect
+from jobyard.node.agent.agent import PATIENCE, Agent
+from jobyard.node.agent.capacity import Capacity
+from jobyard.node.agent.options import AgentOptions
+from jobyard.node.agent.pod_queue import Lanes
+from jobyard.node.objects.surroundings import Setup
 from jobyard.node.ordering.environment import inherited
-from jobyard.node.ordering.surroundings import Setup
+from jobyard.node.shared.order import PodOrder, Redirect
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -677,7 +677,7 @@ def test_endpoints_that_were_refused_are_told_of_and_written_again(
     stage: Staging, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing else changes meanwhile, so nobody but the refusal itself gives a reason to."""
-    caplog.set_level("WARNING", "jobyard.node.directory")
+    caplog.set_level("WARNING", "jobyard.node.network.directory")
 
     async def play() -> None:
         async with stage(writes_endpoints=True) as scene:

@@ -13,12 +13,12 @@ from rig.plane import ControlPlane
 from test_node_agent import Scene
 from waiting import run, until
 
-from jobyard.client.locating import cluster_of
+from jobyard.client.credentials.locating import cluster_of
 from jobyard.client.request import CONFIG_MAPS, PODS, SERVICES, delete
 from jobyard.client.transport import Transport
 from jobyard.kubelet import ExecOptions
-from jobyard.node.runtime import Runtime
-from jobyard.node.sandbox_runtime import SandboxRuntime
+from jobyard.node.runtime.sandbox_runtime import SandboxRuntime
+from jobyard.node.shared.runtime import Runtime
 
 
 @pytest.fixture

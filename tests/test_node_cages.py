@@ -17,11 +17,11 @@ import pytest
 from isolation_stage import MARK, Yard, eventually, marked_processes, play, shell
 from msgspec.structs import replace
 
-from jobyard.node.abilities import look, missing_for_sandbox
-from jobyard.node.folders import PodFolder
 from jobyard.node.hub.starting import supervisor_of
-from jobyard.node.order import Check, PodOrder, Probe, Probes, RestartPolicy
-from jobyard.node.runtime import Inside, Pipes, RuntimeFailedError
+from jobyard.node.runtime.abilities import look, missing_for_sandbox
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import Check, PodOrder, Probe, Probes, RestartPolicy
+from jobyard.node.shared.runtime import Inside, Pipes, RuntimeFailedError
 
 Scene = Callable[[Yard], Awaitable[None]]
 Play = Callable[[Scene], None]
@@ -275,11 +275,11 @@ def test_without_namespaces_who_kills_the_first_process_gains_nothing(
 WITH_FEW_DESCRIPTORS = """
 import os, resource, sys
 from pathlib import Path
-from jobyard.node.cage import CannotRunError
-from jobyard.node.folders import PodFolder
+from jobyard.node.isolation.cage import CannotRunError
+from jobyard.node.shared.folders import PodFolder
 from jobyard.node.isolation.host import HostCage
 from jobyard.node.isolation.sandbox import SandboxCage
-from jobyard.node.order import ContainerOrder, PodOrder
+from jobyard.node.shared.order import ContainerOrder, PodOrder
 
 kind = {"host": HostCage, "sandbox": SandboxCage}[sys.argv[1]]
 folder = PodFolder(Path(sys.argv[2]), "abc")
@@ -349,11 +349,11 @@ def test_a_start_for_want_of_descriptors_leaves_none_behind(kind: str, tmp_path:
 LOOKING_AT_MEMORY = """
 import os, sys
 from pathlib import Path
-from jobyard.node.folders import PodFolder
+from jobyard.node.shared.folders import PodFolder
 from jobyard.node.isolation import cgroups
 from jobyard.node.isolation.host import HostCage
 from jobyard.node.isolation.sandbox import SandboxCage
-from jobyard.node.order import ContainerOrder, PodOrder
+from jobyard.node.shared.order import ContainerOrder, PodOrder
 
 kind = {"host": HostCage, "sandbox": SandboxCage}[sys.argv[1]]
 folder = PodFolder(Path(sys.argv[2]), "abc")

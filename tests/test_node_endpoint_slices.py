@@ -16,7 +16,8 @@ from waiting import until, until_it_holds
 
 from jobyard.client.request import Answer, Request, create, delete, listing
 from jobyard.client.resources import ENDPOINT_SLICES, SERVICES
-from jobyard.node.endpoint_slices import (
+from jobyard.engine.in_process import InProcess
+from jobyard.node.network.endpoint_slices import (
     ENDPOINTS_MAX,
     MANAGED_BY,
     SERVICE_NAME,
@@ -24,9 +25,8 @@ from jobyard.node.endpoint_slices import (
     has_slices,
     slices_of,
 )
-from jobyard.node.pod_object import pod_from
-from jobyard.node.services import Member, PodIndex, Service, members_of, service_of
-from jobyard.run.in_process import InProcess
+from jobyard.node.network.services import Member, PodIndex, Service, members_of, service_of
+from jobyard.node.objects.pod_object import pod_from
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 

@@ -21,19 +21,20 @@ import pytest
 from isolation_stage import MARK, eventually, marked_processes
 from supervised import pod, shell, within_time
 
-from jobyard.node import hub_runtime, locks
-from jobyard.node.folders import PodFolder
-from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.hub import client, outside, starting
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.log_size import LOG_BYTES_MAX
 from jobyard.node.hub.starting import HOST, supervisor_of
 from jobyard.node.hub.wire import LOCK_NAME, LOG_NAME, SOCKET_NAME
-from jobyard.node.kept_logs import kept_folder
-from jobyard.node.polling import until
-from jobyard.node.process_end import has_ended
-from jobyard.node.runtime import RuntimeFailedError
-from jobyard.node.socket_paths import short_path
+from jobyard.node.logs.kept_logs import kept_folder
+from jobyard.node.runtime import hub_runtime
+from jobyard.node.runtime.host_runtime import HostRuntime
+from jobyard.node.shared import locks
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.polling import until
+from jobyard.node.shared.process_end import has_ended
+from jobyard.node.shared.runtime import RuntimeFailedError
+from jobyard.node.shared.socket_paths import short_path
 
 
 @pytest.fixture

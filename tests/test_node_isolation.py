@@ -33,13 +33,13 @@ from isolation_stage import (
 from rig.needs import lacks, missing
 from rig.users import free_uid
 
-from jobyard.node.abilities import What, look, missing_for_sandbox
 from jobyard.node.hub.outside import chosen
 from jobyard.node.hub.starting import SANDBOX, supervisor_of
 from jobyard.node.isolation.cgroups import own_folders
-from jobyard.node.isolation.points import MadeFolders, wants_mirror
-from jobyard.node.order import Mount, MountType, Redirect, RestartPolicy
-from jobyard.node.runtime import RuntimeFailedError
+from jobyard.node.isolation.rootfs.mount_points import MadeFolders, wants_mirror
+from jobyard.node.runtime.abilities import What, look, missing_for_sandbox
+from jobyard.node.shared.order import Mount, MountType, Redirect, RestartPolicy
+from jobyard.node.shared.runtime import RuntimeFailedError
 
 ROOT = Path(__file__).parent.parent
 IS_ROOT = os.geteuid() == 0

@@ -11,19 +11,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobyard.node.addresses import AddressPool, NoAddressError
-from jobyard.node.container_status import Waiting
-from jobyard.node.folders import PodFolder
-from jobyard.node.names import DEAD_BYTES_MAX, Circle, HostsFiles, Names
-from jobyard.node.order import (
-    Check,
-    ContainerOrder,
-    HttpGet,
-    Mount,
-    MountType,
-    PodOrder,
-    Probe,
-    Probes,
+from jobyard.node.agent.container_status import Waiting
+from jobyard.node.agent.pod_status import Facts, Refusal, patch_of, status_of
+from jobyard.node.agent.pod_step import Step, grace_seconds, step_of
+from jobyard.node.agent.quality import quality_of
+from jobyard.node.network.addresses import AddressPool, NoAddressError
+from jobyard.node.network.names import DEAD_BYTES_MAX, Circle, HostsFiles, Names
+from jobyard.node.network.redirecting import redirects_of
+from jobyard.node.network.services import PodIndex, Service, endpoints_of, members_of
+from jobyard.node.objects.pod_book import PodBook
+from jobyard.node.objects.pod_object import PodObject, pod_from, pod_of
+from jobyard.node.objects.surroundings import (
+    ConfigMap,
+    Found,
+    ImageRule,
+    ImageTarget,
+    Placed,
+    ServiceLink,
+    Setup,
 )
 from jobyard.node.ordering.environment import inherited
 from jobyard.node.ordering.expansion import TEXT_BYTES_MAX, expanded
@@ -37,23 +42,18 @@ from jobyard.node.ordering.references import (
     mounted_wanted,
     variables_wanted,
 )
-from jobyard.node.ordering.surroundings import (
-    ConfigMap,
-    Found,
-    ImageRule,
-    ImageTarget,
-    Placed,
-    ServiceLink,
-    Setup,
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import (
+    Check,
+    ContainerOrder,
+    HttpGet,
+    Mount,
+    MountType,
+    PodOrder,
+    Probe,
+    Probes,
 )
-from jobyard.node.pod_book import PodBook
-from jobyard.node.pod_object import PodObject, pod_from, pod_of
-from jobyard.node.pod_status import Facts, Refusal, patch_of, status_of
-from jobyard.node.pod_step import Step, grace_seconds, step_of
-from jobyard.node.quality import quality_of
-from jobyard.node.redirecting import redirects_of
-from jobyard.node.services import PodIndex, Service, endpoints_of, members_of
-from jobyard.node.state import TAKEN_AWAY_REASON, ContainerState, End, PodState, Stage
+from jobyard.node.shared.state import TAKEN_AWAY_REASON, ContainerState, End, PodState, Stage
 from jobyard.node.volumes import atomic, placing
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, File, VolumeError, files_of

@@ -14,10 +14,10 @@ SCRIPT = """
 import asyncio, os, sys, time
 from functools import partial
 from pathlib import Path
-from jobyard.node.folders import PodFolder
+from jobyard.node.shared.folders import PodFolder
 from jobyard.node.isolation import kernel
-from jobyard.node.ordering.surroundings import Found, Setup
-from jobyard.node.pod_object import pod_from
+from jobyard.node.objects.surroundings import Found, Setup
+from jobyard.node.objects.pod_object import pod_from
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, VolumeError
 from jobyard.node.volumes.patience import PATIENCE_SECONDS, Patience

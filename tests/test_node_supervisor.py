@@ -39,16 +39,9 @@ from supervised import (
     within_time,
 )
 
-from jobyard.node.container_logs import LogCut, read_logs
-from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import LogWriter
-from jobyard.node.order import Check, ContainerOrder, HttpGet, Probe, Probes, RestartPolicy
-from jobyard.node.runtime import Inside, Pipes
-from jobyard.node.socket_paths import short_path
-from jobyard.node.state import ContainerState, End, PodState, Stage
-from jobyard.node.supervisor import outputs, running
-from jobyard.node.supervisor.keeping import lost, read_state
-from jobyard.node.supervisor_wire import (
+from jobyard.node.logs.container_logs import LogCut, read_logs
+from jobyard.node.logs.log_files import LogWriter
+from jobyard.node.runtime.supervisor_wire import (
     CommandFailedError,
     SupervisorGoneError,
     SupervisorLink,
@@ -56,6 +49,13 @@ from jobyard.node.supervisor_wire import (
     is_supervised,
     resize,
 )
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.keeping import lost, read_state
+from jobyard.node.shared.order import Check, ContainerOrder, HttpGet, Probe, Probes, RestartPolicy
+from jobyard.node.shared.runtime import Inside, Pipes
+from jobyard.node.shared.socket_paths import short_path
+from jobyard.node.shared.state import ContainerState, End, PodState, Stage
+from jobyard.node.supervisor import outputs, running
 
 FOREVER = "exec sleep 1000"
 IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.1; done"

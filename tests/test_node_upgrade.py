@@ -23,24 +23,24 @@ from supervised import shell as plain_shell
 from test_node_cages import HOST as ON_HOST
 from test_node_cages import SANDBOX as IN_SANDBOX
 
-from jobyard.node.abilities import look, missing_for_sandbox
-from jobyard.node.folders import PodFolder
-from jobyard.node.host_runtime import HostRuntime
 from jobyard.node.hub import client
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.starting import HOST, SANDBOX, supervisor_of
 from jobyard.node.hub.wire import SOCKET_NAME
 from jobyard.node.isolation import kernel
-from jobyard.node.order import PodOrder, Redirect
-from jobyard.node.private_network import DEFAULT_NETWORK, gateway_of, network_of
-from jobyard.node.process_end import has_ended
-from jobyard.node.protocol import PROTOCOL
-from jobyard.node.runtime import Inside, RuntimeFailedError
-from jobyard.node.sandbox_runtime import SandboxRuntime
-from jobyard.node.socket_paths import short_path
-from jobyard.node.state import PodState
-from jobyard.node.supervisor.words import Command, StartInside, Word
-from jobyard.node.supervisor_wire import CommandFailedError
+from jobyard.node.runtime.abilities import look, missing_for_sandbox
+from jobyard.node.runtime.host_runtime import HostRuntime
+from jobyard.node.runtime.sandbox_runtime import SandboxRuntime
+from jobyard.node.runtime.supervisor_wire import CommandFailedError
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import PodOrder, Redirect
+from jobyard.node.shared.private_network import DEFAULT_NETWORK, gateway_of, network_of
+from jobyard.node.shared.process_end import has_ended
+from jobyard.node.shared.protocol import PROTOCOL
+from jobyard.node.shared.runtime import Inside, RuntimeFailedError
+from jobyard.node.shared.socket_paths import short_path
+from jobyard.node.shared.state import PodState
+from jobyard.node.supervisor.messages import Command, StartInside, Word
 
 GATEWAY = gateway_of(DEFAULT_NETWORK)
 GOLDEN = Path(__file__).parent / "golden" / "wire.json"

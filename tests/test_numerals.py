@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobyard.api.quantity import AMOUNT_MAX, Quantity, QuantityError
+from jobyard.api.parts.quantity import AMOUNT_MAX, Quantity, QuantityError
 from jobyard.numerals import (
     INT32_MAX,
     INT64_MAX,
@@ -123,26 +123,26 @@ def test_what_an_api_server_takes_for_no_quantity_is_refused(text: str) -> None:
 # Where conversions are no matter of what somebody wrote, and why.
 ALLOWED = {
     "numerals.py": "the one place for it",
-    "api/quantity.py": "looks at the size of a number before it is one",
+    "api/parts/quantity.py": "looks at the size of a number before it is one",
     "manifest/json_stream.py": "four hexadecimal digits; and `float` of what a pattern has taken",
     "manifest/scalars.py": "a float's own digits; and `float` of what a pattern has taken",
-    "node/addresses.py": "addresses, which are numbers",
-    "node/file_changes.py": "what a call into C gave back",
+    "node/network/addresses.py": "addresses, which are numbers",
+    "node/logs/file_changes.py": "what a call into C gave back",
     "node/hub/starting.py": "what our own child wrote into a pipe; and of the kernel's",
     "node/isolation/forking.py": "what our own child wrote into a pipe",
     "node/isolation/kernel.py": "what a call into C gave back",
-    "node/isolation/layers.py": "three octal digits of the kernel's",
+    "node/isolation/rootfs/layers.py": "three octal digits of the kernel's",
     "node/isolation/processes.py": "/proc is written by the kernel",
-    "node/locks.py": "what the kernel says about a lock",
-    "node/pod_step.py": "seconds that are numbers already",
-    "plan/log_tail.py": "patterns that know a line when they see one; nothing is converted",
-    "plan/restarts.py": "a power of two, with a bound",
-    "plan/sharing.py": "a share of numbers",
-    "plan/signs.py": "as in `log_tail`",
-    "server/json_text.py": "looks at the length of a number before it is one",
-    "server/kinds/quantities.py": "a number in its parts",
+    "node/shared/locks.py": "what the kernel says about a lock",
+    "node/agent/pod_step.py": "seconds that are numbers already",
+    "plan/facts/log_tail.py": "patterns that know a line when they see one; nothing is converted",
+    "plan/deciding/restarts.py": "a power of two, with a bound",
+    "plan/lowering/sharing.py": "a share of numbers",
+    "plan/facts/failure_signs.py": "as in `log_tail`",
+    "server/messages/json_text.py": "looks at the length of a number before it is one",
+    "server/kinds/types/quantities.py": "a number in its parts",
     "server/printing/custom.py": "the digits of a float's own repr",
-    "server/surrounding.py": "addresses, which are numbers",
+    "server/verbs/surrounding.py": "addresses, which are numbers",
 }
 CONVERSIONS = ("int", "float", "Decimal", "Fraction")
 PREDICATES = ("isdecimal", "isdigit", "isnumeric")

@@ -16,15 +16,15 @@ import pytest
 from isolation_stage import MARK, marked_processes
 from outside_stage import ADDRESS, PORT
 
-from jobyard.node.abilities import look, missing_for_sandbox
+from jobyard.engine.outside.gateway import Outside, _in_hosts_files, is_own
+from jobyard.engine.outside.proxy import Proxy, RefusedError, asked_for
+from jobyard.engine.outside.upstream import Upstream
 from jobyard.node.hub.client import HubClient
-from jobyard.node.ordering.surroundings import Found
+from jobyard.node.objects.surroundings import Found
 from jobyard.node.ordering.way_out import with_way_out
-from jobyard.node.private_network import DEFAULT_NETWORK as NETWORK
-from jobyard.node.runtime import RuntimeFailedError
-from jobyard.run.outside import Outside, _in_hosts_files, is_own
-from jobyard.run.proxy import Proxy, RefusedError, asked_for
-from jobyard.run.upstream import Upstream
+from jobyard.node.runtime.abilities import look, missing_for_sandbox
+from jobyard.node.shared.private_network import DEFAULT_NETWORK as NETWORK
+from jobyard.node.shared.runtime import RuntimeFailedError
 
 DEADLINE_SECONDS = 120
 STAGE = Path(__file__).with_name("outside_stage.py")

@@ -20,19 +20,19 @@ from manifests import EXAMPLES, ORIGINALS, ROOT, documents
 
 from jobyard.api.genericjob import GenericJob
 from jobyard.api.kinds import KINDS
-from jobyard.api.quantity import Quantity
-from jobyard.api.tensorboard import TensorboardSpec
+from jobyard.api.parts.quantity import Quantity
+from jobyard.api.parts.tensorboard import TensorboardSpec
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document, read
-from jobyard.plan.description import Description, Identity, Role
-from jobyard.plan.lowering import described
-from jobyard.plan.naming import pod_names
-from jobyard.plan.pods import Replica, replica_pod
-from jobyard.plan.sharing import shares
-from jobyard.plan.slots import slots_per_worker
-from jobyard.plan.supporting import supporting_objects
-from jobyard.plan.tensorboard import tensorboard_objects
-from jobyard.plan.variables import Facts, UnresolvedVariableError, replaced
+from jobyard.plan.lowering.description import Description, Identity, Role
+from jobyard.plan.lowering.names import pod_names
+from jobyard.plan.lowering.sharing import shares
+from jobyard.plan.lowering.slots import slots_per_worker
+from jobyard.plan.lowering.table import described
+from jobyard.plan.lowering.variables import Facts, UnresolvedVariableError, replaced
+from jobyard.plan.objects.pods import Replica, replica_pod
+from jobyard.plan.objects.supporting import supporting_objects
+from jobyard.plan.objects.tensorboard import tensorboard_objects
 from jobyard.schema.finding import dotted, is_error
 
 DNS_LABEL_LENGTH_MAX = 63

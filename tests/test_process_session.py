@@ -12,7 +12,7 @@ from streaming_stage import DEADLINE_SECONDS, started
 from waiting import run
 
 from jobyard.kubelet import ExecOptions
-from jobyard.node.process_session import ProcessSession
+from jobyard.node.runtime.process_session import ProcessSession
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["pipes", "a terminal"])

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from jobyard.client.request import PODS, SERVICES, Answer, Request, create
-from jobyard.run.relaxing import LEFT_OUT, RelaxedSender
+from jobyard.engine.relaxing import LEFT_OUT, RelaxedSender
 
 
 class Kept:

@@ -16,10 +16,10 @@ import pytest
 from manifests import EXAMPLES, ORIGINALS, ROOT, documents
 from rig.kubectl import Kubectl
 
-from jobyard.cli.printing import as_yaml, print_objects
+from jobyard.cli.output.printing import as_yaml, print_objects
 from jobyard.manifest.checking import checked
-from jobyard.plan.lowering import described
-from jobyard.plan.rendering import children
+from jobyard.plan.lowering.table import described
+from jobyard.plan.objects.rendering import children
 
 GOLDEN = Path(__file__).parent / "golden"
 MANIFESTS = [*ORIGINALS, *EXAMPLES]

@@ -13,7 +13,7 @@ from jobyard.api.crd import schema_node
 from jobyard.api.kinds import kind_of
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
-from jobyard.plan.lowering import has_replicas, lowered
+from jobyard.plan.lowering.table import has_replicas, lowered
 from jobyard.schema.admission import admitted
 
 ROOT = Path(__file__).parent.parent
@@ -57,7 +57,7 @@ def test_what_may_change_at_any_time_makes_no_other_revision() -> None:
 
 
 # Digests that pods of running jobs may carry. If one of these changes, an upgrade would restart
-# every running job: then the digest needs another word (`_SPEC` in plan/modes.py).
+# every running job: then the digest needs another word (`_SPEC` in plan/lowering/modes.py).
 KNOWN = {
     "colossalaijob": "4aa814901f3d",
     "genericjob-rules": "f3cdd3928c91",

@@ -20,11 +20,11 @@ from rig.person import MARK, Person, person
 from rig.script_job import script_job
 from waiting import run, until_it_holds
 
-from jobyard.cli.live.ending import INTERRUPTED, Ends, until_ended
-from jobyard.cli.live.jobs import JobView
-from jobyard.cli.live.screen import Screen
-from jobyard.cli.live.showing import Show
-from jobyard.cli.live.style import Palette
+from jobyard.cli.ending import INTERRUPTED, Ends, until_ended
+from jobyard.cli.output.screen import Screen
+from jobyard.cli.output.showing import Show
+from jobyard.cli.output.style import Palette
+from jobyard.jobs.view import JobView
 
 # Who runs it differs in few lines: one of the two, another time the other.
 pytestmark = pytest.mark.sample(2)

@@ -13,11 +13,11 @@ from rig.engine import JOBS, Room
 from rig.person import Person, person
 from rig.terminal import Terminal
 
-from jobyard.cli.live.jobs import JobView, ReplicaView, view_of
-from jobyard.cli.live.rows import Timed, last_lines, live_lines
-from jobyard.cli.live.style import Palette
-from jobyard.cli.live.widths import cut, one_line, printable, width_of
-from jobyard.cli.sequences import RESET, finished, marked
+from jobyard.cli.output.rows import Timed, last_lines, live_lines
+from jobyard.cli.output.style import Palette
+from jobyard.jobs.view import JobView, ReplicaView, view_of
+from jobyard.terminal.sequences import RESET, finished, marked
+from jobyard.terminal.widths import cut, one_line, printable, width_of
 
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1

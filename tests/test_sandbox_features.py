@@ -25,7 +25,7 @@ from rig.needs import AS_ROOT, lacks, missing
 from rig.person import Person, person
 from rig.script_job import script_job
 
-from jobyard.node import polling
+from jobyard.node.shared import polling
 
 IS_ROOT = os.geteuid() == 0
 JOBS = Path(__file__).parent / "sandbox_jobs"

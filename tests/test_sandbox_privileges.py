@@ -21,16 +21,16 @@ import pytest
 from isolation_stage import Yard, file_as, play, shell
 from rig.users import free_uid
 
-from jobyard.node.abilities import look, missing_for_sandbox
-from jobyard.node.capabilities import CAPABILITIES, DEFAULT_CAPABILITIES
 from jobyard.node.hub.starting import supervisor_of
 from jobyard.node.isolation import seccomp
 from jobyard.node.isolation.privileges import processes_max
-from jobyard.node.order import ContainerOrder, Privileges, RestartPolicy
+from jobyard.node.objects.pod_object import pod_from
 from jobyard.node.ordering.privileges import privileges_of
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.pod_object import pod_from
-from jobyard.node.state import Stage
+from jobyard.node.runtime.abilities import look, missing_for_sandbox
+from jobyard.node.shared.capabilities import CAPABILITIES, DEFAULT_CAPABILITIES
+from jobyard.node.shared.order import ContainerOrder, Privileges, RestartPolicy
+from jobyard.node.shared.state import Stage
 
 IS_ROOT = os.geteuid() == 0
 DEFAULT_MASK = 0x00000000A80425FB

@@ -10,7 +10,7 @@ from manifests import valid_manifests
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import kind_of
-from jobyard.api.value import Value
+from jobyard.api.parts.value import Value
 from jobyard.schema.admission import admitted
 from jobyard.schema.cel import holds, text_of
 from jobyard.schema.derive import derived, described

@@ -14,12 +14,12 @@ from hostile_sequences import BYTES, SEQUENCES, TEXT, strays
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobyard.cli.live.style import Palette, table
-from jobyard.cli.live.widths import one_line, printable, width_of
-from jobyard.cli.printing import as_yaml
-from jobyard.cli.saying import as_json
-from jobyard.cli.sequences import finished, harmless, in_a_row, marked
+from jobyard.cli.output.printing import as_yaml
+from jobyard.cli.output.saying import as_json
+from jobyard.cli.output.style import Palette, table
 from jobyard.manifest.reading import read
+from jobyard.terminal.sequences import finished, harmless, in_a_row, marked
+from jobyard.terminal.widths import one_line, printable, width_of
 
 TITLE = SEQUENCES["title, never ended"]
 UNENDED = (TITLE, SEQUENCES["a colour without an end"])
@@ -183,7 +183,7 @@ def test_whatever_a_command_says_goes_one_way() -> None:
         if (name := str(path.relative_to(CLI))) not in WRITERS
         for line in other_ways(path.read_text())
     ]
-    assert not found, "write it with `say` of cli/saying.py"
+    assert not found, "write it with `say` of cli/output/saying.py"
     for name in WRITERS:
         assert list(other_ways((CLI / name).read_text())), f"{name} needs no exception any more"
 
@@ -222,7 +222,7 @@ def test_what_is_logged_without_being_asked_acts_no_more_than_the_rest() -> None
         "log = logging.getLogger('x')\n"
         "try: raise ValueError(sys.argv[1])\n"
         "except ValueError: log.warning('%s', sys.argv[1], exc_info=True)\n"
-        "from jobyard.controller.logs import LogFormat, configure\n"
+        "from jobyard.controller.operations.logs import LogFormat, configure\n"
         "configure(LogFormat.TEXT)\n"
         "try: raise ValueError(sys.argv[1])\n"
         "except ValueError: log.warning('%s', sys.argv[1], exc_info=True)\n"

@@ -30,8 +30,8 @@ from server_mirror_kinds import (
     settled_thing,
 )
 
-from jobyard.server.kubernetes_schemas import definitions
-from jobyard.server.managed_fields import applied, tracked
+from jobyard.server.apply import applied, tracked
+from jobyard.server.kinds.types.kubernetes_schemas import definitions
 from jobyard.server.resource import Part
 
 SEED = int(os.environ.get("JOBYARD_SEED", "1"))

@@ -31,16 +31,16 @@ import pytest
 from rig.binaries import find_binaries
 
 from jobyard.server.call import Call, Reply
-from jobyard.server.credentials import credentials, write_kubeconfig
-from jobyard.server.journal import Batch, Journal, JournalError
+from jobyard.server.http.credentials import credentials, write_kubeconfig
+from jobyard.server.http.serving import BODY_BYTES_MAX, Doorway, HttpServer
 from jobyard.server.live import LiveServer
-from jobyard.server.protobuf import ProtobufError, decoded_protobuf
+from jobyard.server.messages.protobuf import ProtobufError, decoded_protobuf
+from jobyard.server.messages.selectors import selection
 from jobyard.server.resource import Admitted, Object, Part, Scale, ServedResource, Subresource
-from jobyard.server.selectors import selection
 from jobyard.server.server import ApiServer
-from jobyard.server.serving import BODY_BYTES_MAX, Doorway, HttpServer
-from jobyard.server.store import Store, StoreFailedError
-from jobyard.server.watching import Watch
+from jobyard.server.store.journal import Batch, Journal, JournalError
+from jobyard.server.store.store import Store, StoreFailedError
+from jobyard.server.verbs.watch import Watch
 
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
@@ -860,8 +860,8 @@ def test_one_server_for_one_file(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from jobyard.server.journal import Journal
-from jobyard.server.store import Store, StoreFailedError
+from jobyard.server.store.journal import Journal
+from jobyard.server.store.store import Store, StoreFailedError
 
 store = Store(Journal(Path(sys.argv[1])))
 n = 0

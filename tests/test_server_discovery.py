@@ -30,10 +30,10 @@ from waiting import until_it_holds
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
 from jobyard.server.call import Call, Reply
-from jobyard.server.discovery import described
+from jobyard.server.discovery.documents import described
+from jobyard.server.discovery.openapi import schemas
+from jobyard.server.discovery.openapi.wire import WIRE_TYPES
 from jobyard.server.groups import groups_of
-from jobyard.server.openapi import schemas
-from jobyard.server.openapi.wire import WIRE_TYPES
 from jobyard.server.problem import ProblemError
 from jobyard.server.resource import ServedResource
 

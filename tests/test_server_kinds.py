@@ -21,11 +21,11 @@ from server_verdicts import change_differences, creation_differences, place
 
 from jobyard.server.kinds import builtin_resources
 from jobyard.server.kinds.events import as_core, as_events
-from jobyard.server.kinds.quantities import QuantityError, canonical
-from jobyard.server.kubernetes_schemas import definitions, resolved
+from jobyard.server.kinds.types.kubernetes_schemas import definitions, resolved
+from jobyard.server.kinds.types.quantities import QuantityError, canonical
 from jobyard.server.problem import ProblemError
 from jobyard.server.resource import Part, ServedResource
-from jobyard.server.reviews import GROUPS, USER
+from jobyard.server.verbs.reviews import GROUPS, USER
 
 Object = dict[str, Any]
 Edit = Callable[[Object], None]

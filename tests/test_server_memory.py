@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from waiting import run
 
-from jobyard.server import store as stores
 from jobyard.server.call import Call
-from jobyard.server.following import followed
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 from jobyard.server.server import ApiServer
-from jobyard.server.watching import PIECE_BYTES_MAX, Watch
+from jobyard.server.store import store as stores
+from jobyard.server.verbs.following import followed
+from jobyard.server.verbs.watch import PIECE_BYTES_MAX, Watch
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 GROWTH_MAX = 1.3

@@ -24,9 +24,9 @@ from server_mirror_kinds import define
 from waiting import until_it_holds
 
 from jobyard.api.kinds import KINDS, Kind
-from jobyard.server.json_path import PathError, found
 from jobyard.server.printing import table_of
 from jobyard.server.printing.durations import human_duration, moment, since
+from jobyard.server.printing.json_path import PathError, found
 from jobyard.server.problem import ProblemError
 from jobyard.server.resource import ServedResource
 

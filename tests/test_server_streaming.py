@@ -37,8 +37,8 @@ from yarl import URL
 from jobyard.client.backoff import wait_seconds
 from jobyard.client.request import Request
 from jobyard.client.sockets import Sockets
+from jobyard.engine.in_process import InProcess
 from jobyard.kubelet import ExecOptions, LogOptions
-from jobyard.run.in_process import InProcess
 from jobyard.server.streaming import process_ends
 from jobyard.server.streaming.spdy import connection as spdy_connection
 from jobyard.server.streaming.spdy.frames import Data, Decoder, Encoder, Frame, Ping, SynStream

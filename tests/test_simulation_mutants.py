@@ -18,25 +18,19 @@ from simulation.driver import Settings, Simulation
 from simulation.shrinking import Failure, run, shrunk
 
 from jobyard.api.beamjob import BeamJobStatus
-from jobyard.api.run_mode import Switch
-from jobyard.api.status import Phase
+from jobyard.api.parts.run_mode import Switch
+from jobyard.api.parts.status import Phase
 from jobyard.controller import creating, lookups, reconciling, shelf, world
 from jobyard.controller.reconciling import Passed, Reconciler
-from jobyard.plan import (
-    conditions,
-    deciding,
-    finishing,
-    initialization,
-    lowering,
-    outcome,
-    recovery,
-    restarts,
-    standing,
-)
-from jobyard.plan.decision import Obstacle
-from jobyard.plan.movement import Movement
-from jobyard.plan.pod_facts import Pod
-from jobyard.plan.taskset import deciding as taskset_deciding
+from jobyard.plan.deciding import decide as deciding
+from jobyard.plan.deciding import finishing, initialization, recovery, restarts
+from jobyard.plan.deciding.pods import Movement
+from jobyard.plan.facts import outcome, standing
+from jobyard.plan.facts.decision import Obstacle
+from jobyard.plan.facts.pod_facts import Pod
+from jobyard.plan.lowering import table as lowering
+from jobyard.plan.reporting import conditions
+from jobyard.plan.taskset import decide as taskset_deciding
 from jobyard.plan.taskset import ending as taskset_ending
 from jobyard.plan.taskset import replicas as taskset_replicas
 from jobyard.schema.admission import admitted
@@ -364,8 +358,8 @@ def clocks_of_nodes_are_believed(patch: Patch) -> None:
 
 
 def rows_of_a_finished_job_follow_its_spec(patch: Patch) -> None:
-    from jobyard.plan.naming import pod_names
-    from jobyard.plan.standing import memories_of, pods_by_replica, standings_of
+    from jobyard.plan.facts.standing import memories_of, pods_by_replica, standings_of
+    from jobyard.plan.lowering.names import pod_names
 
     def anew(seen: Any, stored: Any) -> Any:
         pods = pods_by_replica([pod for pod in seen.pods if pod.role])

@@ -21,10 +21,10 @@ from rig.plane import ControlPlane
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import Kind, kind_of
-from jobyard.api.value import REPLICAS_MAX, VARIABLE_BYTES_MAX
-from jobyard.plan.description import Description
-from jobyard.plan.lowering import described
-from jobyard.plan.supporting import supporting_objects
+from jobyard.api.parts.value import REPLICAS_MAX, VARIABLE_BYTES_MAX
+from jobyard.plan.lowering.description import Description
+from jobyard.plan.lowering.table import described
+from jobyard.plan.objects.supporting import supporting_objects
 from jobyard.schema.admission import admitted
 
 JSON = dict[str, Any]

@@ -28,7 +28,7 @@ from rig.needs import lacks, missing
 from rig.users import free_uid, has_name
 from waiting import until_it_holds
 
-from jobyard.plan.ssh import KEY_FILES, scripts
+from jobyard.plan.lowering.ssh import KEY_FILES, scripts
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
 WRAPPERS = list(Path("/usr/lib").rglob("libnss_wrapper.so*"))

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from supervised import pod, shell
 
-from jobyard.node.order import Check, ContainerOrder, PodOrder, Probe, Probes, RestartPolicy
-from jobyard.node.state import ContainerState, Stage
+from jobyard.node.shared.order import Check, ContainerOrder, PodOrder, Probe, Probes, RestartPolicy
+from jobyard.node.shared.state import ContainerState, Stage
 from jobyard.node.supervisor import facts as fact
 from jobyard.node.supervisor.facts import Ending, HookKind
 from jobyard.node.supervisor.probing import ProbeKind

@@ -12,17 +12,17 @@ import yaml
 from manifests import ROOT
 from taskset_world import World, completion, retry, role, started
 
-from jobyard.api.taskset import Role
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.taskset_status import (
     RolePhase,
     RoleReplicaPhase,
     TaskSetPhase,
     TaskSetState,
     TaskSetStatus,
 )
-from jobyard.plan.decision import Child, Observed, Obstacle, Plan
-from jobyard.plan.ends import SKEW_SECONDS
-from jobyard.plan.taskset.deciding import decide_taskset
+from jobyard.api.taskset import Role
+from jobyard.plan.facts.decision import Child, Observed, Obstacle, Plan
+from jobyard.plan.facts.ends import SKEW_SECONDS
+from jobyard.plan.taskset.decide import decide_taskset
 
 GOES_ON = (TaskSetState.RUNNING, TaskSetPhase.RUNNING)
 SUCCEEDED = (TaskSetState.SUCCEEDED, TaskSetPhase.COMPLETED)

@@ -20,8 +20,8 @@ from waiting import until_it_holds
 from jobyard.api.podgroup import GroupRole, PodGroupSpec
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import read
-from jobyard.plan.lowering import described
-from jobyard.plan.rendering import children
+from jobyard.plan.lowering.table import described
+from jobyard.plan.objects.rendering import children
 from jobyard.schema.finding import dotted
 
 Json = dict[str, Any]

@@ -25,10 +25,10 @@ from waiting import until_it_holds
 
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
+from jobyard.node.objects.surroundings import ImageConfig, ImageTarget
 from jobyard.node.ordering.images import ImageRuleError, rule_of
-from jobyard.node.ordering.surroundings import ImageConfig, ImageTarget
-from jobyard.plan.lowering import described
-from jobyard.plan.pods import Replica, replica_pod
+from jobyard.plan.lowering.table import described
+from jobyard.plan.objects.pods import Replica, replica_pod
 
 needs_ssh = pytest.mark.skipif(
     lacks("sshd") or lacks("ssh"), reason=missing("sshd", "openssh-server openssh-client")

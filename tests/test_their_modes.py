@@ -22,11 +22,11 @@ from waiting import until_it_holds
 
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import KINDS, Kind, kind_named, kind_of
-from jobyard.api.run_mode import Mode
+from jobyard.api.parts.run_mode import Mode
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
-from jobyard.plan.lowering import lowered
-from jobyard.plan.rendering import children
+from jobyard.plan.lowering.table import lowered
+from jobyard.plan.objects.rendering import children
 from jobyard.schema.admission import admitted
 from jobyard.schema.finding import dotted, is_error
 

@@ -22,7 +22,7 @@ from wrong_manifests.edits import Edit, append, edited, put
 from jobyard.cli.main import cli
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
-from jobyard.plan.ssh import FILES_PATH
+from jobyard.plan.lowering.ssh import FILES_PATH
 from jobyard.schema.finding import dotted, is_error
 
 FOLDER = ROOT / "tests" / "their_files"

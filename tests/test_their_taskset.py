@@ -22,8 +22,7 @@ from rig.person import Person, person
 from rig.plane import ControlPlane
 from taskset_world import World, completion, role, started
 
-from jobyard.api.taskset import RETRIES_MAX
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.taskset_status import (
     ROW_BYTES,
     RoleReplicaPhase,
     RoleReplicaStatus,
@@ -31,13 +30,14 @@ from jobyard.api.taskset_status import (
     TaskSetStatus,
     TerminatedInfo,
 )
+from jobyard.api.taskset import RETRIES_MAX
 from jobyard.cli.main import cli
-from jobyard.node.names import Circle, Names, circle_of
-from jobyard.node.pod_object import PodObject, pod_from
-from jobyard.node.services import PodIndex, Service
-from jobyard.node.taskset_replica import replica_of, without_discovery
-from jobyard.plan.naming import label_value
-from jobyard.plan.rows import stored_bytes
+from jobyard.node.network.names import Circle, Names, circle_of
+from jobyard.node.network.services import PodIndex, Service
+from jobyard.node.objects.pod_object import PodObject, pod_from
+from jobyard.node.objects.taskset_replica import replica_of, without_discovery
+from jobyard.plan.lowering.names import label_value
+from jobyard.plan.reporting.rows import stored_bytes
 from jobyard.plan.taskset.rows import fitted
 
 JSON = dict[str, Any]

@@ -10,9 +10,9 @@ import pytest
 from multidict import CIMultiDict
 from rig.engine import EngineKubectl, Room
 
-from jobyard.server import unserved
 from jobyard.server.call import Call, Reply
-from jobyard.server.impersonation import impersonation_refused
+from jobyard.server.discovery import unserved
+from jobyard.server.http.impersonation import impersonation_refused
 from jobyard.server.kinds import builtin_resources
 from jobyard.server.opening import open_server
 from jobyard.server.server import ApiServer

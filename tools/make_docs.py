@@ -3,7 +3,7 @@
     python tools/make_docs.py            write what has changed
     python tools/make_docs.py --check    exit 1 and name what is out of date
 
-Made here: `docs/reference/`, `crds/`, `src/jobyard/run/crds.json`,
+Made here: `docs/reference/`, `crds/`, `src/jobyard/engine/crds.json`,
 the pictures of terminals in `docs/images/`, and in all other
 Markdown files the blocks below comments like `output of: jobyard explain`. The texts around
 them are written by people. `tests/test_docs.py` runs the check.
@@ -25,10 +25,10 @@ from docs_pages.runs import BadRunError
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
-from jobyard.cli.printing import as_yaml
-from jobyard.run.kube_batch import POD_GROUP_CRD
-from jobyard.run.own_crds import packed
-from jobyard.server.crds import crd_strategy
+from jobyard.cli.output.printing import as_yaml
+from jobyard.engine.kube_batch import POD_GROUP_CRD
+from jobyard.engine.own_crds import packed
+from jobyard.server.crds.definitions import crd_strategy
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python tools/make_docs.py"
@@ -68,7 +68,7 @@ def packed_crds() -> dict[str, str]:
     strategy = crd_strategy()
     crds = [*(crd(kind) for kind in KINDS), POD_GROUP_CRD]
     admitted = [strategy.created(each).value for each in crds]
-    return {"src/jobyard/run/crds.json": packed(admitted).decode() + "\n"}
+    return {"src/jobyard/engine/crds.json": packed(admitted).decode() + "\n"}
 
 
 def markdown_files() -> list[Path]:

@@ -1,6 +1,6 @@
 """Which number each field of Kubernetes' own types has on the wire of protobuf.
 
-`python tools/protobuf_table.py FOLDER` writes `src/jobyard/server/protobuf.json`. FOLDER holds the
+`python tools/protobuf_table.py FOLDER` writes `src/jobyard/server/messages/protobuf.json`. FOLDER holds the
 Go modules api, apimachinery and apiextensions-apiserver of k8s.io, each with its version
 (`api@v…`), as the build of the control plane (`tools/get_kube.py`) leaves them. The struct tags
 there say everything: name, number, whether a field is a pointer, whether it is inlined. Only facts
@@ -20,7 +20,7 @@ import re
 import sys
 from pathlib import Path
 
-OUTPUT = Path(__file__).parent.parent / "src/jobyard/server/protobuf.json"
+OUTPUT = Path(__file__).parent.parent / "src/jobyard/server/messages/protobuf.json"
 META = "apimachinery/pkg/apis/meta/v1"
 EXTENSIONS = "apiextensions-apiserver/pkg/apis/apiextensions/v1"
 # What a package is called in the table, where it isn't the rest of its path.

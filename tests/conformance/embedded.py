@@ -14,11 +14,11 @@ from conformance.stage import Server
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
 from jobyard.kubelet import ExecOptions, LogOptions, Session
-from jobyard.server.credentials import credentials
-from jobyard.server.kubelet import Pod
+from jobyard.server.http.credentials import credentials
+from jobyard.server.http.serving import Doorway, HttpServer
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
-from jobyard.server.serving import Doorway, HttpServer
+from jobyard.server.streaming.kubelet import Pod
 
 START_SECONDS = 60
 

@@ -6,7 +6,7 @@ import msgspec
 from job_manifests import beam
 from job_world import World
 
-from jobyard.plan.decision import NAME_TAKEN, Obstacle
+from jobyard.plan.facts.decision import NAME_TAKEN, Obstacle
 
 MANAGER = "job-flinkcluster-jobmanager-0"
 TASKS = ("job-flinkcluster-taskmanager-0", "job-flinkcluster-taskmanager-1")

@@ -6,7 +6,7 @@ import pytest
 from job_manifests import generic, mpi, pytorch, xgboost
 from job_world import World
 
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Obstacle
+from jobyard.plan.facts.decision import INVALID_TEMPLATE, NAME_TAKEN, Obstacle
 
 TAKEN = Obstacle(NAME_TAKEN, "Pod job-worker-1 belongs to someone else.")
 INVALID = Obstacle(INVALID_TEMPLATE, "spec.containers[0].image: Required value")

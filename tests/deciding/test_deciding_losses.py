@@ -9,9 +9,9 @@ import pytest
 from job_manifests import elastic_pytorch, generic, mpi, pytorch
 from job_world import START, World
 
-from jobyard.plan.decision import NAME_TAKEN, QUOTA_EXCEEDED, Obstacle
+from jobyard.plan.facts.decision import NAME_TAKEN, QUOTA_EXCEEDED, Obstacle
+from jobyard.plan.facts.pod_facts import Pod, PodObject, facts_of
 from jobyard.plan.moments import text_of
-from jobyard.plan.pod_facts import Pod, PodObject, facts_of
 
 SIDECAR = {"name": "sidecar", "image": "i"}
 FULL = Obstacle(QUOTA_EXCEEDED, 'pods "job-worker-1" is forbidden: exceeded quota: small')

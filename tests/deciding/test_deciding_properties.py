@@ -17,11 +17,11 @@ from job_world import STEPS, World
 from manifests import valid_manifests
 from rig.selection import all_is_asked_for
 
-from jobyard.api.status import ConditionType
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Obstacle, Plan
-from jobyard.plan.modes import is_debugging
-from jobyard.plan.naming import pod_names
-from jobyard.plan.pod_facts import PodPhase
+from jobyard.api.parts.status import ConditionType
+from jobyard.plan.facts.decision import INVALID_TEMPLATE, NAME_TAKEN, Obstacle, Plan
+from jobyard.plan.facts.pod_facts import PodPhase
+from jobyard.plan.lowering.modes import is_debugging
+from jobyard.plan.lowering.names import pod_names
 
 REPLICAS_MAX = 8
 MANY = 100 if all_is_asked_for() else 40

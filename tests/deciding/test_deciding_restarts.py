@@ -9,10 +9,10 @@ import pytest
 from job_manifests import elastic_pytorch, generic, mpi, pytorch, xgboost
 from job_world import STEPS, World
 
-from jobyard.api.status import ContainerState
-from jobyard.plan.decision import Plan
-from jobyard.plan.pod_facts import Container, PodPhase
-from jobyard.plan.restarts import delay_seconds
+from jobyard.api.parts.status import ContainerState
+from jobyard.plan.deciding.restarts import delay_seconds
+from jobyard.plan.facts.decision import Plan
+from jobyard.plan.facts.pod_facts import Container, PodPhase
 
 CODES = (0, 1, 2, 126, 127, 128, 130, 137, 138, 139, 143, 255)
 RETRYABLE = {130, 137, 138, 143}

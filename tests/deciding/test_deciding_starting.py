@@ -9,7 +9,7 @@ from job_manifests import pytorch
 from job_world import World
 
 from jobyard.controller.warnings import last_warning
-from jobyard.plan.decision import PodWarning
+from jobyard.plan.facts.decision import PodWarning
 
 LONG = "new\n line " + "x" * 5000
 SAID = 'MountVolume.SetUp failed for volume "data" : secret "keys" not found'

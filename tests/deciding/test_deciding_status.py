@@ -9,9 +9,9 @@ import pytest
 from job_manifests import elastic_pytorch, generic, manifest, mpi, pytorch, template, xgboost
 from job_world import START, World
 
-from jobyard.api.status import ContainerState
+from jobyard.api.parts.status import ContainerState
+from jobyard.plan.facts.pod_facts import Container, PodPhase
 from jobyard.plan.moments import text_of
-from jobyard.plan.pod_facts import Container, PodPhase
 
 SIZE_MAX_BYTES = 1_200_000
 

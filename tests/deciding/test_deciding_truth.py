@@ -10,10 +10,10 @@ import pytest
 from job_manifests import elastic_pytorch, generic, mpi, pytorch
 from job_world import START, World
 
-from jobyard.api.status import ContainerState, Phase
-from jobyard.plan.decision import NAME_TAKEN, Obstacle
+from jobyard.api.parts.status import ContainerState, Phase
+from jobyard.plan.facts.decision import NAME_TAKEN, Obstacle
+from jobyard.plan.facts.pod_facts import Container, Pod, PodObject, PodPhase, facts_of
 from jobyard.plan.moments import text_of
-from jobyard.plan.pod_facts import Container, Pod, PodObject, PodPhase, facts_of
 
 
 def resumed_with_another_image(world: World) -> None:

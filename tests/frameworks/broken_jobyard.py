@@ -15,7 +15,7 @@ import msgspec
 
 from jobyard.cli.main import main
 from jobyard.client.request import Answer, Request
-from jobyard.run.relaxing import RelaxedSender
+from jobyard.engine.relaxing import RelaxedSender
 
 fault = json.loads(sys.argv[1])
 send_as_it_is = RelaxedSender.send

@@ -13,7 +13,7 @@ import yaml
 from rig.person import ROOT
 
 from frameworks.yard import Yard
-from jobyard.plan.tensorboard import DEFAULT_IMAGE
+from jobyard.plan.objects.tensorboard import DEFAULT_IMAGE
 
 JOB, BOARD = "ptj/pytorch-curves", "pytorch-curves-tensorboard"
 

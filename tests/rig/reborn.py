@@ -12,8 +12,8 @@ import sys
 
 # What makes a new life cheap: the command with all that it would import when it runs.
 MODULES = {
-    "controller": ("jobyard.cli.controller",),
-    "up": ("jobyard.cli.up", "jobyard.run.engine", "jobyard.run.service"),
+    "controller": ("jobyard.cli.commands.controller",),
+    "up": ("jobyard.cli.commands.up", "jobyard.engine.engine", "jobyard.engine.service"),
 }
 
 

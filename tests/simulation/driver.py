@@ -16,8 +16,8 @@ from itertools import accumulate
 import msgspec
 
 from jobyard.client.request import Answer
-from jobyard.plan.description import Role
-from jobyard.plan.naming import REPLICA_TYPE, TASK_ROLE, TASKSET_UID
+from jobyard.plan.lowering.description import Role
+from jobyard.plan.lowering.names import REPLICA_TYPE, TASK_ROLE, TASKSET_UID
 from simulation.controller import Controller, Pass, pick
 from simulation.invariants import Invariants
 from simulation.kubelet import Kubelet

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from jobyard.api.kinds import KINDS, Kind
-from jobyard.plan.description import Description
-from jobyard.plan.lowering import has_replicas, lowered
+from jobyard.plan.lowering.description import Description
+from jobyard.plan.lowering.table import has_replicas, lowered
 from simulation.kubelet import Life
 from simulation.server import JSON
 

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
-from jobyard.plan.description import Role
-from jobyard.plan.moments import text_of
-from jobyard.plan.naming import (
+from jobyard.plan.lowering.description import Role
+from jobyard.plan.lowering.names import (
     ATTEMPT,
     JOB_ATTEMPT,
     REPLICA_RANK,
@@ -25,6 +24,7 @@ from jobyard.plan.naming import (
     TASK_ROLE,
     TASKSET_UID,
 )
+from jobyard.plan.moments import text_of
 from simulation.server import JSON, Server
 
 EXIT_CODES = (0, 0, 0, 0, 1, 1, 2, 130, 137, 143)

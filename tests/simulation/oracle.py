@@ -6,7 +6,7 @@ at all is for `settling` to check.
 
 from __future__ import annotations
 
-from jobyard.plan.description import Role
+from jobyard.plan.lowering.description import Role
 from jobyard.plan.moments import seconds_of
 from simulation.facts import Job
 from simulation.kubelet import Cause, Life

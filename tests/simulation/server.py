@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jobyard.client.request import Answer, Request
+from jobyard.plan.lowering.names import MANAGED_BY
 from jobyard.plan.moments import text_of
-from jobyard.plan.naming import MANAGED_BY
 
 JSON = dict[str, Any]
 ObjectKey = tuple[str, str]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobyard.plan.description import Role
+from jobyard.plan.lowering.description import Role
 from jobyard.plan.moments import seconds_of
 from simulation.facts import Job
 from simulation.kubelet import Cause, Life

@@ -11,8 +11,8 @@ import random
 from typing import Any
 
 from jobyard.api.crd import schema_node
-from jobyard.plan.naming import MANAGED_BY, pod_name
-from jobyard.plan.ssh import files_name, keys_name
+from jobyard.plan.lowering.names import MANAGED_BY, pod_name
+from jobyard.plan.lowering.ssh import files_name, keys_name
 from jobyard.schema.admission import admitted
 from simulation.controller import pick
 from simulation.facts import Job

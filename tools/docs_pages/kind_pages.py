@@ -12,7 +12,7 @@ from docs_pages.markdown import code, page, slug, table
 from docs_pages.tables import Requirement, Row, Section, requirements, sections
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import KINDS, Group, Kind, kind_of
-from jobyard.api.run_mode import Mode
+from jobyard.api.parts.run_mode import Mode
 from jobyard.manifest.reading import read
 
 _ENABLED_BY = {

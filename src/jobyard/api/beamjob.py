@@ -8,20 +8,20 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from jobyard.api.changes import change_rules
-from jobyard.api.flink_cluster import FlinkClusterTemplate, Properties, Version
-from jobyard.api.job_spec import RigidJobSpec
-from jobyard.api.replicas import ReplicaCount
-from jobyard.api.rules import JOB_NAME, lacking, pod_name_length
-from jobyard.api.run_mode import Mode
-from jobyard.api.run_policy import TimeToLive
-from jobyard.api.status import Observation, ReplicaSummary
-from jobyard.api.value import (
+from jobyard.api.parts.flink_cluster import FlinkClusterTemplate, Properties, Version
+from jobyard.api.parts.job_spec import RigidJobSpec
+from jobyard.api.parts.replicas import ReplicaCount
+from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.run_policy import TimeToLive
+from jobyard.api.parts.status import Observation, ReplicaSummary
+from jobyard.api.parts.value import (
     JSON,
     REPLICAS_MAX,
     Resource,
     Resources,
     Value,
 )
+from jobyard.api.rules import JOB_NAME, lacking, pod_name_length
 from jobyard.schema import core
 from jobyard.schema.derive import Core, described
 from jobyard.schema.rule import Rule

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from jobyard.api.run_mode import Elastic, Switch, on
-from jobyard.api.tensorboard import TensorboardSpec
+from jobyard.api.parts.run_mode import Elastic, Switch, on
+from jobyard.api.parts.tensorboard import TensorboardSpec
 from jobyard.schema.rule import Rule
 
 _NEVER = "can't be changed once the job exists; make a new job"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from jobyard.api.changes import change_rules
-from jobyard.api.job_spec import RigidJobSpec
-from jobyard.api.launching import (
+from jobyard.api.parts.job_spec import RigidJobSpec
+from jobyard.api.parts.launching import (
     DEFAULT_AUTH_MOUNT_PATH,
     DEFAULT_SSHD_PATH,
     LAUNCHER_POD_NAMES,
@@ -20,17 +20,11 @@ from jobyard.api.launching import (
     worker_container,
     workers_once,
 )
-from jobyard.api.replicas import ReplicaCount
-from jobyard.api.rules import (
-    JOB_NAME,
-    UNIQUE_TYPES,
-    lacking,
-    named_container,
-)
-from jobyard.api.run_mode import Mode
-from jobyard.api.run_policy import LauncherRunPolicy
-from jobyard.api.status import JobStatus
-from jobyard.api.value import (
+from jobyard.api.parts.replicas import ReplicaCount
+from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.run_policy import LauncherRunPolicy
+from jobyard.api.parts.status import JobStatus
+from jobyard.api.parts.value import (
     JSON,
     AbsolutePath,
     Arguments,
@@ -39,6 +33,12 @@ from jobyard.api.value import (
     Resources,
     Value,
     pod_template,
+)
+from jobyard.api.rules import (
+    JOB_NAME,
+    UNIQUE_TYPES,
+    lacking,
+    named_container,
 )
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule

@@ -6,13 +6,12 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from jobyard.api.changes import change_rules
-from jobyard.api.job_spec import TrainingSpec
-from jobyard.api.launching import given, something_to_launch
-from jobyard.api.replicas import RestartingReplica
-from jobyard.api.rules import JOB_NAME, pod_name_length, quoted
-from jobyard.api.run_mode import Elastic, elastic_rules, on
-from jobyard.api.status import TrainingStatus
-from jobyard.api.value import (
+from jobyard.api.parts.job_spec import TrainingSpec
+from jobyard.api.parts.launching import given, something_to_launch
+from jobyard.api.parts.replicas import RestartingReplica
+from jobyard.api.parts.run_mode import Elastic, elastic_rules, on
+from jobyard.api.parts.status import TrainingStatus
+from jobyard.api.parts.value import (
     ARGUMENT_LENGTH_MAX,
     JSON,
     Arguments,
@@ -20,6 +19,7 @@ from jobyard.api.value import (
     Value,
     pod_template,
 )
+from jobyard.api.rules import JOB_NAME, pod_name_length, quoted
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 

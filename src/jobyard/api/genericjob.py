@@ -6,21 +6,12 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from jobyard.api.changes import change_rules
-from jobyard.api.job_spec import RigidJobSpec
-from jobyard.api.replicas import ReplicaCount
-from jobyard.api.rules import (
-    JOB_NAME,
-    LISTED_TYPES,
-    REPLICAS_IN_ALL,
-    UNIQUE_TYPES,
-    guarded,
-    lacking,
-    pod_name_length,
-)
-from jobyard.api.run_mode import Mode
-from jobyard.api.run_policy import CleanUpPolicy, TimeToLive
-from jobyard.api.status import JobStatus
-from jobyard.api.value import (
+from jobyard.api.parts.job_spec import RigidJobSpec
+from jobyard.api.parts.replicas import ReplicaCount
+from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.run_policy import CleanUpPolicy, TimeToLive
+from jobyard.api.parts.status import JobStatus
+from jobyard.api.parts.value import (
     JSON,
     REPLICAS_MAX,
     TYPES_MAX,
@@ -30,6 +21,15 @@ from jobyard.api.value import (
     Resource,
     ServicePort,
     Value,
+)
+from jobyard.api.rules import (
+    JOB_NAME,
+    LISTED_TYPES,
+    REPLICAS_IN_ALL,
+    UNIQUE_TYPES,
+    guarded,
+    lacking,
+    pod_name_length,
 )
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted

@@ -15,13 +15,13 @@ from jobyard.api.colossalaijob import ColossalAIJob
 from jobyard.api.deepspeedjob import DeepSpeedJob
 from jobyard.api.genericjob import GenericJob
 from jobyard.api.mpijob import MPIJob
+from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.value import Value
 from jobyard.api.podgroup import PodGroup
 from jobyard.api.pytorchtrainingjob import PyTorchTrainingJob
 from jobyard.api.queue import Queue
-from jobyard.api.run_mode import Mode
 from jobyard.api.taskset import TaskSet
 from jobyard.api.tensorflowtrainingjob import TensorFlowTrainingJob
-from jobyard.api.value import Value
 from jobyard.api.xgboosttrainingjob import XGBoostTrainingJob
 from jobyard.schema.derive import summary
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from jobyard.api.scheduling import DEFAULT_QUEUE, Priority, QueueName
-from jobyard.api.status import Observation
-from jobyard.api.value import (
+from jobyard.api.parts.scheduling import DEFAULT_QUEUE, Priority, QueueName
+from jobyard.api.parts.status import Observation
+from jobyard.api.parts.value import (
     DNS_LABEL_LENGTH_MAX,
     REPLICAS_MAX,
     Count,

@@ -6,8 +6,12 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from jobyard.api.changes import change_rules
-from jobyard.api.job_spec import TrainingSpec
-from jobyard.api.replicas import TrainingReplica
+from jobyard.api.parts.job_spec import TrainingSpec
+from jobyard.api.parts.replicas import TrainingReplica
+from jobyard.api.parts.run_mode import Elastic, Switch, elastic_rules, on
+from jobyard.api.parts.status import TensorboardTrainingStatus
+from jobyard.api.parts.tensorboard import TensorboardSpec
+from jobyard.api.parts.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, Resource
 from jobyard.api.rules import (
     JOB_NAME,
     REPLICAS_IN_ALL,
@@ -15,10 +19,6 @@ from jobyard.api.rules import (
     name_with_suffix,
     pod_name_length,
 )
-from jobyard.api.run_mode import Elastic, Switch, elastic_rules, on
-from jobyard.api.status import TensorboardTrainingStatus
-from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.api.value import REPLICAS_MAX, TYPES_MAX, Arguments, Count, Resource
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from jobyard.api.status import Observation
-from jobyard.api.value import DNS_LABEL, Count, LabelSelector, Quantities, Resource, Value
+from jobyard.api.parts.status import Observation
+from jobyard.api.parts.value import DNS_LABEL, Count, LabelSelector, Quantities, Resource, Value
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 

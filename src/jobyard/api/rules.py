@@ -6,8 +6,8 @@ kept cheap for the API server's estimate: what repeats is hoisted out of loops.
 
 from __future__ import annotations
 
-from jobyard.api.run_mode import Mode, on
-from jobyard.api.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX, VARIABLE_BYTES_MAX
+from jobyard.api.parts.run_mode import Mode, on
+from jobyard.api.parts.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX, VARIABLE_BYTES_MAX
 from jobyard.schema.rule import Rule, formatted, unique_by
 
 _DNS_1035 = "^[a-z]([-a-z0-9]*[a-z0-9])?$"

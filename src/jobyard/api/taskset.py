@@ -5,14 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from jobyard.api.rules import digits
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.taskset_status import (
     ROW_BYTES,
     ROWS_BYTES_MAX,
     TASKSET_REPLICAS_MAX,
     TaskSetStatus,
 )
-from jobyard.api.value import (
+from jobyard.api.parts.value import (
     JSON,
     TYPES_MAX,
     Count,
@@ -21,6 +20,7 @@ from jobyard.api.value import (
     Value,
     pod_template,
 )
+from jobyard.api.rules import digits
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule, formatted, unique_by
 

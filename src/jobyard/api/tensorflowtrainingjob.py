@@ -6,8 +6,12 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from jobyard.api.changes import change_rules
-from jobyard.api.job_spec import RigidTrainingSpec
-from jobyard.api.replicas import RestartingReplica
+from jobyard.api.parts.job_spec import RigidTrainingSpec
+from jobyard.api.parts.replicas import RestartingReplica
+from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.status import TensorboardTrainingStatus
+from jobyard.api.parts.tensorboard import TensorboardSpec
+from jobyard.api.parts.value import JSON, VARIABLE_BYTES_MAX, Resource, pod_template
 from jobyard.api.rules import (
     JOB_NAME,
     REPLICAS_IN_ALL,
@@ -21,10 +25,6 @@ from jobyard.api.rules import (
     pod_name_length,
     variable_fits,
 )
-from jobyard.api.run_mode import Mode
-from jobyard.api.status import TensorboardTrainingStatus
-from jobyard.api.tensorboard import TensorboardSpec
-from jobyard.api.value import JSON, VARIABLE_BYTES_MAX, Resource, pod_template
 from jobyard.schema.derive import described
 from jobyard.schema.rule import Rule
 

@@ -10,17 +10,17 @@ import click
 import msgspec
 
 from jobyard.api.kinds import Kind
-from jobyard.cli.kind_names import kind_or_error
-from jobyard.cli.live.one_object import Reference
-from jobyard.cli.live.pods import JobPod, PodList, selector_of
-from jobyard.cli.saying import say
-from jobyard.cli.selecting import JOBS, check_name, check_pair, named_resources
-from jobyard.cli.target import Target
+from jobyard.cli.arguments.kind_names import kind_or_error
+from jobyard.cli.arguments.selecting import JOBS, check_name, check_pair, named_resources
+from jobyard.cli.arguments.target import Target
+from jobyard.cli.output.saying import say
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError
 from jobyard.client.request import PODS, Answer, Request, Resource, get, listing, resource_of
 from jobyard.client.sender import Sender
 from jobyard.controller.world import JOB_KINDS
+from jobyard.jobs.one_object import Reference
+from jobyard.jobs.pods import JobPod, PodList, selector_of
 from jobyard.schema.finding import enumerated
 from jobyard.schema.wording import suggestion
 

@@ -13,9 +13,7 @@ from typing import Final, NoReturn, Protocol
 import click
 import msgspec
 
-from jobyard.cli.asking import send
-from jobyard.cli.printing import as_yaml
-from jobyard.cli.questions import (
+from jobyard.cli.arguments.questions import (
     JSON,
     TABLES,
     Question,
@@ -24,9 +22,11 @@ from jobyard.cli.questions import (
     short_title,
     whole,
 )
-from jobyard.cli.saying import as_json, say
-from jobyard.cli.selecting import Choice
-from jobyard.cli.tables import GrowingTable, Table
+from jobyard.cli.arguments.selecting import Choice
+from jobyard.cli.asking import send
+from jobyard.cli.output.printing import as_yaml
+from jobyard.cli.output.saying import as_json, say
+from jobyard.cli.output.tables import GrowingTable, Table
 from jobyard.client.backoff import wait_seconds
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import RefusedError

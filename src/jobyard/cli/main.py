@@ -21,37 +21,61 @@ GARBAGE_THRESHOLDS: Final = (50_000, 20, 20)
 
 # Command, the module that holds it, and its line in `jobyard --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("jobyard.cli.run", "Run the jobs in files, show their logs, wait for their end."),
-    "attach": ("jobyard.cli.attach", "Show a run that was left to itself, or any job, to its end."),
-    "up": ("jobyard.cli.up", "Start the engine on this machine, for kubectl and jobyard alike."),
-    "down": ("jobyard.cli.down", "Stop the engine and everything it runs."),
-    "status": ("jobyard.cli.status", "Show which engines are running."),
-    "clean": ("jobyard.cli.clean", "Remove what nobody needs any more, and claims on request."),
-    "logs": ("jobyard.cli.logs", "Show the logs of all replicas of a job, merged."),
-    "exec": ("jobyard.cli.exec", "Run a command in a replica."),
-    "shell": ("jobyard.cli.shell", "Open a shell in a replica."),
-    "get": ("jobyard.cli.get", "Show jobs, or the objects they are made of."),
-    "describe": ("jobyard.cli.describe", "Show how a job stands: conditions, replicas, events."),
-    "events": ("jobyard.cli.events", "Show what happened to a job and its pods."),
-    "apply": ("jobyard.cli.apply", "Create or change the objects in files."),
-    "delete": ("jobyard.cli.delete", "Delete jobs or other objects."),
-    "wait": ("jobyard.cli.wait", "Wait until a job has ended, or is in a phase."),
-    "pause": ("jobyard.cli.modes:pause", "Take the replicas of a job away until it is resumed."),
-    "resume": ("jobyard.cli.modes:resume", "Start the replicas of a paused job again."),
-    "scale": ("jobyard.cli.modes:scale", "Change how many replicas an elastic job has."),
-    "debug": ("jobyard.cli.modes:debug", "Deploy a job without starting its program."),
+    "run": (
+        "jobyard.cli.commands.run",
+        "Run the jobs in files, show their logs, wait for their end.",
+    ),
+    "attach": (
+        "jobyard.cli.commands.attach",
+        "Show a run that was left to itself, or any job, to its end.",
+    ),
+    "up": (
+        "jobyard.cli.commands.up",
+        "Start the engine on this machine, for kubectl and jobyard alike.",
+    ),
+    "down": ("jobyard.cli.commands.down", "Stop the engine and everything it runs."),
+    "status": ("jobyard.cli.commands.status", "Show which engines are running."),
+    "clean": (
+        "jobyard.cli.commands.clean",
+        "Remove what nobody needs any more, and claims on request.",
+    ),
+    "logs": ("jobyard.cli.commands.logs", "Show the logs of all replicas of a job, merged."),
+    "exec": ("jobyard.cli.commands.exec", "Run a command in a replica."),
+    "shell": ("jobyard.cli.commands.shell", "Open a shell in a replica."),
+    "get": ("jobyard.cli.commands.get", "Show jobs, or the objects they are made of."),
+    "describe": (
+        "jobyard.cli.commands.describe",
+        "Show how a job stands: conditions, replicas, events.",
+    ),
+    "events": ("jobyard.cli.commands.events", "Show what happened to a job and its pods."),
+    "apply": ("jobyard.cli.commands.apply", "Create or change the objects in files."),
+    "delete": ("jobyard.cli.commands.delete", "Delete jobs or other objects."),
+    "wait": ("jobyard.cli.commands.wait", "Wait until a job has ended, or is in a phase."),
+    "pause": (
+        "jobyard.cli.commands.modes:pause",
+        "Take the replicas of a job away until it is resumed.",
+    ),
+    "resume": ("jobyard.cli.commands.modes:resume", "Start the replicas of a paused job again."),
+    "scale": ("jobyard.cli.commands.modes:scale", "Change how many replicas an elastic job has."),
+    "debug": ("jobyard.cli.commands.modes:debug", "Deploy a job without starting its program."),
     "validate": (
-        "jobyard.cli.validate",
+        "jobyard.cli.commands.validate",
         "Check manifests without a cluster: all errors at once, with lines.",
     ),
-    "render": ("jobyard.cli.render", "Show the objects a manifest's jobs are made of."),
-    "explain": ("jobyard.cli.explain", "Describe a kind, or a field of it."),
-    "crds": ("jobyard.cli.crds", "Print the CRDs, to pipe into kubectl apply."),
-    "controller": ("jobyard.cli.controller", "Run jobs on a cluster: the controller."),
-    "doctor": ("jobyard.cli.doctor", "Show what this machine can do, and how to get the rest."),
-    "completion": ("jobyard.cli.completion", "Print a completion script for bash, zsh or fish."),
+    "render": ("jobyard.cli.commands.render", "Show the objects a manifest's jobs are made of."),
+    "explain": ("jobyard.cli.commands.explain", "Describe a kind, or a field of it."),
+    "crds": ("jobyard.cli.commands.crds", "Print the CRDs, to pipe into kubectl apply."),
+    "controller": ("jobyard.cli.commands.controller", "Run jobs on a cluster: the controller."),
+    "doctor": (
+        "jobyard.cli.commands.doctor",
+        "Show what this machine can do, and how to get the rest.",
+    ),
+    "completion": (
+        "jobyard.cli.commands.completion",
+        "Print a completion script for bash, zsh or fish.",
+    ),
     "install": (
-        "jobyard.cli.install",
+        "jobyard.cli.commands.install",
         "Print all that a cluster needs, to pipe into kubectl apply.",
     ),
 }
@@ -70,7 +94,7 @@ class LazyCommands(click.Group):
         command: click.Command = getattr(import_module(module), attribute or "command")
         if "logging" in sys.modules:
             # Imported here: it is slow to import, and what needs it has done so by now.
-            from jobyard.cli.log_words import guard_log
+            from jobyard.cli.output.log_words import guard_log
 
             guard_log()
         return command
@@ -111,19 +135,19 @@ def main(args: list[str] | None = None) -> None:
         code = ended.exit_code
     except click.Abort:
         # Imported here, as all that a command without mistakes doesn't need.
-        from jobyard.cli.saying import say
+        from jobyard.cli.output.saying import say
 
         say("interrupted", err=True)
         code = 130
     except click.ClickException as problem:
-        from jobyard.cli.saying import say_problem
+        from jobyard.cli.output.saying import say_problem
 
         say_problem(problem)
         code = 2
     except Exception as problem:
-        from jobyard.cli.lost_output import LOST, is_lost_output
-        from jobyard.cli.saying import say, say_traceback
-        from jobyard.run.problem import EngineError
+        from jobyard.cli.output.lost_output import LOST, is_lost_output
+        from jobyard.cli.output.saying import say, say_traceback
+        from jobyard.engine.problem import EngineError
 
         if is_lost_output(problem):
             sys.exit(LOST)

@@ -19,8 +19,10 @@ import aiohttp
 from yarl import URL
 
 from jobyard import __version__
-from jobyard.client.cluster import Cluster
-from jobyard.client.dialing import (
+from jobyard.client.credentials.cluster import Cluster
+from jobyard.client.credentials.login import Login, Ticket
+from jobyard.client.errors import ConnectionFailedError, RefusedError, TooLargeError
+from jobyard.client.proxying.dialing import (
     CONNECTIONS_MAX,
     Connector,
     ProxyFailedError,
@@ -28,8 +30,6 @@ from jobyard.client.dialing import (
     own_headers,
     way_of,
 )
-from jobyard.client.errors import ConnectionFailedError, RefusedError, TooLargeError
-from jobyard.client.login import Login, Ticket
 from jobyard.client.request import JSON_TYPE, Answer, Request, problem_of
 from jobyard.client.sockets import Sockets
 from jobyard.numerals import whole_number

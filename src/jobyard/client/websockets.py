@@ -16,10 +16,10 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from jobyard.client.cluster import Cluster
-from jobyard.client.dialing import Connector, base_of, own_headers, way_of
+from jobyard.client.credentials.cluster import Cluster
+from jobyard.client.credentials.login import Login, Ticket
 from jobyard.client.errors import ConnectionFailedError, RefusedError
-from jobyard.client.login import Login, Ticket
+from jobyard.client.proxying.dialing import Connector, base_of, own_headers, way_of
 from jobyard.client.request import PODS, Cause, Problem, problem_of
 from jobyard.client.sockets import Sockets
 from jobyard.client.transport import CONNECT_SECONDS, UNAUTHORIZED, USER_AGENT, failures_named

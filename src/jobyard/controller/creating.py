@@ -21,7 +21,7 @@ from jobyard.controller.objects import owned
 from jobyard.controller.performing import Outcome, Perform, UnsendableError
 from jobyard.controller.records import JobRecord, meta_of
 from jobyard.controller.world import World
-from jobyard.plan.decision import (
+from jobyard.plan.facts.decision import (
     INVALID_TEMPLATE,
     NAME_TAKEN,
     QUOTA_EXCEEDED,
@@ -30,9 +30,9 @@ from jobyard.plan.decision import (
     Obstacle,
     child_key,
 )
-from jobyard.plan.description import JSON
-from jobyard.plan.naming import DIGEST
-from jobyard.plan.pod_facts import Meta, owner_of
+from jobyard.plan.facts.pod_facts import Meta, owner_of
+from jobyard.plan.lowering.description import JSON
+from jobyard.plan.lowering.names import DIGEST
 
 # An earlier object of the same name is on its way out: nothing to put right, only to wait.
 STILL_THERE = "StillThere"

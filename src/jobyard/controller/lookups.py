@@ -19,9 +19,9 @@ from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobRecord
 from jobyard.controller.warnings import last_warning, warnings_about
 from jobyard.controller.world import World
-from jobyard.plan.beam.job_page import page_url, question
-from jobyard.plan.ssh import keys_name
-from jobyard.plan.starting import ASK_AGAIN_SECONDS
+from jobyard.plan.facts.slow_starts import ASK_AGAIN_SECONDS
+from jobyard.plan.lowering.beam.job_page import page_url, question
+from jobyard.plan.lowering.ssh import keys_name
 
 _NOT_FOUND = 404
 

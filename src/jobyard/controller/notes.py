@@ -12,10 +12,10 @@ from collections.abc import Mapping, Set
 import msgspec
 
 from jobyard.controller.records import JobKey, JobRecord
-from jobyard.plan.decision import Child, ChildKey, Obstacle, PodWarning, Wanted
-from jobyard.plan.description import Description
-from jobyard.plan.equipment import wanted_objects
-from jobyard.plan.lowering import lowered
+from jobyard.plan.deciding.supporting import wanted_objects
+from jobyard.plan.facts.decision import Child, ChildKey, Obstacle, PodWarning, Wanted
+from jobyard.plan.lowering.description import Description
+from jobyard.plan.lowering.table import lowered
 from jobyard.schema.finding import warning
 
 _NO_GANG = warning(

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from jobyard.controller.records import JobRecord
-from jobyard.plan.decision import Event
-from jobyard.plan.description import JSON
+from jobyard.plan.facts.decision import Event
+from jobyard.plan.lowering.description import JSON
 from jobyard.plan.moments import text_of
 
 COMPONENT = "jobyard"

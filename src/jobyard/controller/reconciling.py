@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from jobyard.api.beamjob import BeamJobStatus
-from jobyard.api.status import JobStatus, Phase
+from jobyard.api.parts.status import JobStatus, Phase
 from jobyard.client.request import (
     EVENTS,
     Answer,
@@ -28,7 +28,6 @@ from jobyard.client.request import (
     resource_of,
 )
 from jobyard.controller.asking import Ask
-from jobyard.controller.counting import restarts_between
 from jobyard.controller.creating import Creating
 from jobyard.controller.lookups import Lookups
 from jobyard.controller.notes import Notes
@@ -39,14 +38,15 @@ from jobyard.controller.objects import (
     status_patch,
     whole_status_patch,
 )
+from jobyard.controller.operations.counting import restarts_between
 from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.troubles import Troubles
 from jobyard.controller.world import JOB_KINDS, World
-from jobyard.plan.deciding import decide
-from jobyard.plan.decision import Delete, Event, Observed, Plan
-from jobyard.plan.taskset.deciding import decide_taskset
-from jobyard.plan.telling import CREATED_PODS
+from jobyard.plan.deciding.decide import decide
+from jobyard.plan.facts.decision import Delete, Event, Observed, Plan
+from jobyard.plan.reporting.events import CREATED_PODS
+from jobyard.plan.taskset.decide import decide_taskset
 
 # What such an answer says of a write is that nobody knows whether it was done.
 _SERVER_ERROR = 500

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from jobyard.api.kinds import Kind
-from jobyard.api.status import Phase
-from jobyard.api.value import ObjectMeta, Value
+from jobyard.api.parts.status import Phase
+from jobyard.api.parts.value import ObjectMeta, Value
 from jobyard.client.deep_json import decoded_flat
 from jobyard.client.unreadable import said
-from jobyard.plan.decision import Child
+from jobyard.plan.facts.decision import Child
+from jobyard.plan.facts.pod_facts import Meta, Pod, PodObject, facts_of, owner_of, unreadable_pod
+from jobyard.plan.lowering.names import DIGEST
 from jobyard.plan.moments import seconds_of
-from jobyard.plan.naming import DIGEST
-from jobyard.plan.pod_facts import Meta, Pod, PodObject, facts_of, owner_of, unreadable_pod
 
 # What TaskSets and BeamJobs call a job that has not started.
 _NOT_STARTED = ("Waiting", "Initializing")

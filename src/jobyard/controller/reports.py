@@ -16,7 +16,7 @@ from jobyard.client.unreadable import Told, Unreadable
 from jobyard.controller.objects import event_about, event_object
 from jobyard.controller.performing import Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord
-from jobyard.plan.decision import NOT_UNDERSTOOD, Event, EventType
+from jobyard.plan.facts.decision import NOT_UNDERSTOOD, Event, EventType
 
 QUEUE_MAX: Final = 100
 _log = logging.getLogger(__name__)

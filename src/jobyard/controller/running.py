@@ -27,10 +27,10 @@ from jobyard.client.request import (
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Watched, follow
 from jobyard.controller.asking import Asking
-from jobyard.controller.measuring import Meter
 from jobyard.controller.notes import Notes
+from jobyard.controller.operations.measuring import Meter
+from jobyard.controller.operations.progress import Progress
 from jobyard.controller.performing import Performer
-from jobyard.controller.progress import Progress
 from jobyard.controller.queue import ClosedError, WorkQueue
 from jobyard.controller.reconciling import Next, Passed, Reconciler
 from jobyard.controller.records import JobKey
@@ -39,7 +39,7 @@ from jobyard.controller.reports import Reports
 from jobyard.controller.shelf import Shelf, T
 from jobyard.controller.ssh_keys import fresh_keys
 from jobyard.controller.world import JOB_KINDS, World
-from jobyard.plan.naming import MANAGED_BY
+from jobyard.plan.lowering.names import MANAGED_BY
 
 _OURS = f"{MANAGED_BY}=jobyard"
 _CHILDREN = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobyard.plan.ssh import KEY_FILES
+from jobyard.plan.lowering.ssh import KEY_FILES
 
 
 def fresh_keys() -> Mapping[str, str]:

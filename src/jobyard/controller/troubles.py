@@ -15,15 +15,15 @@ from typing import Final
 
 import msgspec
 
-from jobyard.api.value import Value
+from jobyard.api.parts.value import Value
 from jobyard.client.request import EVENTS, Answer, create
 from jobyard.client.unreadable import PROBLEM_LENGTH_MAX, said
 from jobyard.controller.notes import Notes
 from jobyard.controller.objects import event_object
 from jobyard.controller.performing import Perform, as_it_is
 from jobyard.controller.records import JobRecord
-from jobyard.plan.decision import NOT_UNDERSTOOD, Event, EventType
-from jobyard.plan.not_understood import not_understood
+from jobyard.plan.facts.decision import NOT_UNDERSTOOD, Event, EventType
+from jobyard.plan.reporting.not_understood import not_understood
 
 # An address in memory is another one each time, and the problem the same.
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{6,}")

@@ -12,7 +12,7 @@ import msgspec
 
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import EVENTS, Request, listing
-from jobyard.plan.decision import PodWarning
+from jobyard.plan.facts.decision import PodWarning
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
 EVENTS_MAX: Final = 100

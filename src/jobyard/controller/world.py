@@ -21,9 +21,9 @@ from jobyard.controller.records import (
     pod_of,
 )
 from jobyard.controller.shelf import Shelf
-from jobyard.plan.decision import Child, ChildKey, Observed
-from jobyard.plan.lowering import has_replicas
-from jobyard.plan.pod_facts import Pod
+from jobyard.plan.facts.decision import Child, ChildKey, Observed
+from jobyard.plan.facts.pod_facts import Pod
+from jobyard.plan.lowering.table import has_replicas
 
 JOB_KINDS: tuple[Kind, ...] = tuple(kind for kind in KINDS if has_replicas(kind))
 CHILD_KINDS = ("Service", "ConfigMap", "PodGroup")

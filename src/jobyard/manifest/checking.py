@@ -19,9 +19,9 @@ from jobyard.api.queue import Queue
 from jobyard.manifest.others import is_platforms, mistakes
 from jobyard.manifest.reading import Document
 from jobyard.manifest.spelling import respelled
-from jobyard.plan.advice import advice, scheduling_advice
-from jobyard.plan.lowering import described
-from jobyard.plan.variables import bad_variables
+from jobyard.plan.lowering.table import described
+from jobyard.plan.lowering.variables import bad_variables
+from jobyard.plan.reporting.advice import advice, scheduling_advice
 from jobyard.schema.admission import admitted
 from jobyard.schema.finding import Finding, Path, dotted, error, is_error, warning
 from jobyard.schema.node import EMPTY, Node

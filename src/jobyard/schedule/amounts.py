@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jobyard.api.quantity import Quantity
+from jobyard.api.parts.quantity import Quantity
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

@@ -15,14 +15,14 @@ from typing import Final, NoReturn, Self
 import msgspec
 
 from jobyard.server.call import Call, Reply
-from jobyard.server.committing import Committer
-from jobyard.server.following import followed
-from jobyard.server.journal import NoRoomError
+from jobyard.server.messages.rendering import problem_reply
 from jobyard.server.problem import Details, ProblemError
-from jobyard.server.rendering import problem_reply
 from jobyard.server.server import ApiServer, failure_reply
-from jobyard.server.store import StoreFailedError
-from jobyard.server.watching import Watch
+from jobyard.server.store.committing import Committer
+from jobyard.server.store.journal import NoRoomError
+from jobyard.server.store.store import StoreFailedError
+from jobyard.server.verbs.following import followed
+from jobyard.server.verbs.watch import Watch
 
 # So many steps of tidying at a time: calls don't wait long for it.
 TIDY_STEPS: Final = 50

@@ -10,9 +10,9 @@ import time
 import uuid
 from pathlib import Path
 
-from jobyard.server.journal import Journal
 from jobyard.server.server import SUFFIX_CHARACTERS, SUFFIX_LENGTH, ApiServer
-from jobyard.server.store import Store
+from jobyard.server.store.journal import Journal
+from jobyard.server.store.store import Store
 
 _dice = random.SystemRandom()
 

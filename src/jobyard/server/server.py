@@ -14,28 +14,28 @@ from typing import Final
 import msgspec
 
 from jobyard.server.call import Call, Reply
-from jobyard.server.catalogue import RowsOf, ServedCatalogue
-from jobyard.server.collecting import Collector
-from jobyard.server.deleting import deleted, deleted_collection
-from jobyard.server.discovery import described
-from jobyard.server.health import HEALTH, TEXT_TYPE, health_reply
+from jobyard.server.discovery.documents import described
+from jobyard.server.discovery.health import HEALTH, TEXT_TYPE, health_reply
+from jobyard.server.discovery.unserved import hint
 from jobyard.server.kinds import builtin_resources
-from jobyard.server.kubernetes_schemas import resolved
-from jobyard.server.namespaces import furnish
-from jobyard.server.pod_actions import bound, bound_by_collection, evicted
+from jobyard.server.kinds.types.kubernetes_schemas import resolved
+from jobyard.server.messages.rendering import problem_reply
+from jobyard.server.messages.routing import NoSuchPathError, Route, Verb, routed, unknown_resource
 from jobyard.server.problem import Details, ProblemError, bad_request
-from jobyard.server.reading import got, listed, watched
-from jobyard.server.rendering import problem_reply
-from jobyard.server.requesting import requested_create, requested_patch, requested_update
 from jobyard.server.resource import Object
-from jobyard.server.routing import NoSuchPathError, Route, Verb, routed, unknown_resource
-from jobyard.server.scaling import scaled
 from jobyard.server.site import Site
-from jobyard.server.store import Store, StoreFailedError
-from jobyard.server.surrounding import StoreSurroundings
-from jobyard.server.sweeping import Sweeper
-from jobyard.server.unserved import hint
-from jobyard.server.watching import Watch
+from jobyard.server.store.catalogue import RowsOf, ServedCatalogue
+from jobyard.server.store.store import Store, StoreFailedError
+from jobyard.server.upkeep.garbage_collection import Collector
+from jobyard.server.upkeep.namespace_lifecycle import Sweeper
+from jobyard.server.verbs.deleting import deleted, deleted_collection
+from jobyard.server.verbs.namespaces import furnish
+from jobyard.server.verbs.pod_actions import bound, bound_by_collection, evicted
+from jobyard.server.verbs.reading import got, listed, watched
+from jobyard.server.verbs.requesting import requested_create, requested_patch, requested_update
+from jobyard.server.verbs.scaling import scaled
+from jobyard.server.verbs.surrounding import StoreSurroundings
+from jobyard.server.verbs.watch import Watch
 
 Answer = Callable[[Site, Route, Call], Reply]
 # The characters of a generated suffix: nothing that looks like something else, and no vowels.
@@ -208,7 +208,7 @@ class ApiServer:
 
 
 def _custom_rows() -> RowsOf:
-    from jobyard.server.crds import custom_resources
+    from jobyard.server.crds.definitions import custom_resources
 
     return custom_resources
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from jobyard.server.catalogue import ServedCatalogue
-from jobyard.server.store import Store
+from jobyard.server.store.catalogue import ServedCatalogue
+from jobyard.server.store.store import Store
 
 # Most stamps are of this second or the last.
 _STAMPS_KEPT: Final = 64

@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from jobyard.node.descriptor_limit import raise_limit
 from jobyard.node.hub.starting import start
+from jobyard.node.shared.descriptor_limit import raise_limit
 
 
 def main() -> int:

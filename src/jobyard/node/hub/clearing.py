@@ -7,14 +7,14 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from jobyard.node import polling
-from jobyard.node.folders import pod_folders
 from jobyard.node.hub.client import HubClient
 from jobyard.node.hub.outside import KEEPER_NAME
 from jobyard.node.isolation import cgroups
-from jobyard.node.isolation.points import LIST_NAME, clear_made_folders
-from jobyard.node.process_end import has_ended
-from jobyard.node.runtime import RuntimeFailedError
+from jobyard.node.isolation.rootfs.mount_points import LIST_NAME, clear_made_folders
+from jobyard.node.shared import polling
+from jobyard.node.shared.folders import pod_folders
+from jobyard.node.shared.process_end import has_ended
+from jobyard.node.shared.runtime import RuntimeFailedError
 from jobyard.numerals import whole_number
 
 _STOP_SECONDS: Final = 10.0

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobyard.node.hub.wire import LOG_NAME, SOCKET_NAME
-from jobyard.node.private_network import DEFAULT_NETWORK, gateway_of
-from jobyard.node.process_end import has_ended
-from jobyard.node.protocol import PROTOCOL
-from jobyard.node.runtime import RuntimeFailedError
-from jobyard.node.socket_paths import short_path
+from jobyard.node.shared.private_network import DEFAULT_NETWORK, gateway_of
+from jobyard.node.shared.process_end import has_ended
+from jobyard.node.shared.protocol import PROTOCOL
+from jobyard.node.shared.runtime import RuntimeFailedError
+from jobyard.node.shared.socket_paths import short_path
 
 _START_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 30.0

@@ -16,7 +16,7 @@ from typing import Final
 from jobyard.node.hub.netlink import Netlink
 from jobyard.node.hub.outside import NO_WAY, chosen
 from jobyard.node.isolation import kernel, nftables
-from jobyard.node.order import PodOrder
+from jobyard.node.shared.order import PodOrder
 from jobyard.numerals import whole_number
 
 BRIDGE: Final = "jobyard0"

@@ -20,7 +20,6 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from jobyard.node.folders import PodFolder
 from jobyard.node.hub import network
 from jobyard.node.hub.log_size import keep_small
 from jobyard.node.hub.outside import LIFELINE_DESCRIPTOR, NO_WAY, chosen, has_way
@@ -43,9 +42,10 @@ from jobyard.node.isolation.descriptors import close_all_but
 from jobyard.node.isolation.host import HostCage
 from jobyard.node.isolation.sandbox import SandboxCage
 from jobyard.node.isolation.users import RealUser
-from jobyard.node.order import PodOrder
-from jobyard.node.polling import until
-from jobyard.node.protocol import PROTOCOL
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import PodOrder
+from jobyard.node.shared.polling import until
+from jobyard.node.shared.protocol import PROTOCOL
 from jobyard.node.supervisor.life import supervise
 
 # What every supervisor holds on to, for hubs to come and for the way outside.

@@ -15,13 +15,13 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from jobyard.node import locks
 from jobyard.node.hub.outside import LIFELINE_DESCRIPTOR, attach
 from jobyard.node.hub.wire import LOCK_NAME, LOG_NAME, SOCKET_NAME
 from jobyard.node.isolation import kernel
 from jobyard.node.isolation.descriptors import close_all_but
-from jobyard.node.polling import until
-from jobyard.node.socket_paths import short_path
+from jobyard.node.shared import locks
+from jobyard.node.shared.polling import until
+from jobyard.node.shared.socket_paths import short_path
 
 SANDBOX: Final = "sandbox"
 HOST: Final = "host"

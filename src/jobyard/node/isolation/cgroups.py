@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from jobyard.node.polling import until
+from jobyard.node.shared.polling import until
 
 _PERIOD_MICROSECONDS: Final = 100_000
 _LIST_NAME: Final = "groups"

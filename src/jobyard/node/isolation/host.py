@@ -16,15 +16,15 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from jobyard.node.cage import CannotRunError, Spawned
-from jobyard.node.folders import PodFolder
 from jobyard.node.isolation import cgroups, init, kernel, processes
+from jobyard.node.isolation.cage import CannotRunError, Spawned
 from jobyard.node.isolation.descriptors import Held, close_all_but
 from jobyard.node.isolation.forking import adopt_orphans
 from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
 from jobyard.node.isolation.pipes import Wiring, wire
 from jobyard.node.isolation.visitors import Door, Visitors
-from jobyard.node.order import ContainerOrder, Mount, MountType, PodOrder, Redirect
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import ContainerOrder, Mount, MountType, PodOrder, Redirect
 
 _NEWS_SECONDS: Final = 10.0
 

@@ -20,9 +20,9 @@ from typing import Final, NoReturn, Protocol
 
 import msgspec
 
-from jobyard.node.cage import CannotRunError, NotNowError
-from jobyard.node.descriptor_limit import restore_limit
-from jobyard.node.order import ContainerOrder
+from jobyard.node.isolation.cage import CannotRunError, NotNowError
+from jobyard.node.shared.descriptor_limit import restore_limit
+from jobyard.node.shared.order import ContainerOrder
 
 _DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REPORT_BYTES_MAX: Final = 65536

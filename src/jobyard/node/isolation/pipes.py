@@ -10,7 +10,7 @@ import os
 
 import msgspec
 
-from jobyard.node.cage import Spawned
+from jobyard.node.isolation.cage import Spawned
 from jobyard.node.isolation.descriptors import Held
 from jobyard.node.isolation.launching import Streams
 

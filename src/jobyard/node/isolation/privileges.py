@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from jobyard.node.capabilities import CAPABILITIES
 from jobyard.node.isolation import kernel, seccomp
-from jobyard.node.order import Privileges
+from jobyard.node.shared.capabilities import CAPABILITIES
+from jobyard.node.shared.order import Privileges
 from jobyard.numerals import whole_number
 
 # What Docker keeps from containers, so that root there is not the machine's.

@@ -19,12 +19,10 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from jobyard.node.cage import CannotRunError, Spawned
-from jobyard.node.folders import PodFolder
 from jobyard.node.isolation import cgroups, init, kernel, nftables, processes
+from jobyard.node.isolation.cage import CannotRunError, Spawned
 from jobyard.node.isolation.descriptors import Held, close_all_but
 from jobyard.node.isolation.forking import adopt_orphans, fork_apart
-from jobyard.node.isolation.furniture import Furniture, Room
 from jobyard.node.isolation.launching import (
     Command,
     await_report,
@@ -34,11 +32,13 @@ from jobyard.node.isolation.launching import (
     tell,
 )
 from jobyard.node.isolation.pipes import Wiring, wire
-from jobyard.node.isolation.points import MadeFolders, clear_made_folders
 from jobyard.node.isolation.privileges import Restraint, forget_login, processes_max
-from jobyard.node.isolation.scratch import put_away, remove_tree
+from jobyard.node.isolation.rootfs.furniture import Furniture, Room
+from jobyard.node.isolation.rootfs.mount_points import MadeFolders, clear_made_folders
+from jobyard.node.isolation.rootfs.scratch import put_away, remove_tree
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
-from jobyard.node.order import ContainerOrder, Mount, PodOrder, Redirect
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import ContainerOrder, Mount, PodOrder, Redirect
 
 _SWITCH: Final = Path("/etc/nsswitch.conf")
 _HOSTS_LINE: Final = re.compile(r"^\s*hosts:.*$", re.MULTILINE)

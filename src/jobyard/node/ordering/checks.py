@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobyard.node.order import Check, HttpGet, Probe, Probes
+from jobyard.node.objects.pod_object import Action, Container, ProbeSpec
 from jobyard.node.ordering.expansion import Room, expanded
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.pod_object import Action, Container, ProbeSpec
+from jobyard.node.shared.order import Check, HttpGet, Probe, Probes
 from jobyard.numerals import port_number
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final
 
-from jobyard.api.quantity import Quantity
+from jobyard.api.parts.quantity import Quantity
+from jobyard.node.objects.pod_object import Amount, Container, PodObject
+from jobyard.node.objects.surroundings import Setup
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.ordering.surroundings import Setup
-from jobyard.node.pod_object import Amount, Container, PodObject
 from jobyard.numerals import INT64_MAX
 
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")

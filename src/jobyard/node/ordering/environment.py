@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from itertools import takewhile
 from typing import Final
 
-from jobyard.api.quantity import Quantity
+from jobyard.api.parts.quantity import Quantity
+from jobyard.node.objects.pod_object import Container, PodObject, Reference, ValueSource, Variable
+from jobyard.node.objects.surroundings import ConfigMap, Found, ServiceLink, Setup
 from jobyard.node.ordering.downward import field_text, resource_text
 from jobyard.node.ordering.expansion import Room, expanded
 from jobyard.node.ordering.problems import NeverError, NotYetError
-from jobyard.node.ordering.surroundings import ConfigMap, Found, ServiceLink, Setup
-from jobyard.node.pod_object import Container, PodObject, Reference, ValueSource, Variable
 from jobyard.numerals import whole_number
 
 # Who and where the user is, how text is written, and where the machine keeps libraries, caches

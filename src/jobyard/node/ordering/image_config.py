@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jobyard.node.ordering.surroundings import ImageConfig
+from jobyard.node.objects.surroundings import ImageConfig
 from jobyard.numerals import whole_number
 
 

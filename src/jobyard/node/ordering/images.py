@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from jobyard.node.objects.surroundings import ImageConfig, ImageRule, ImageTarget, Setup
 from jobyard.node.ordering.environment import DEFAULT_PATH
 from jobyard.node.ordering.image_config import (
     ImageConfigError,
@@ -24,7 +25,6 @@ from jobyard.node.ordering.image_config import (
     parts_of,
     variables_in,
 )
-from jobyard.node.ordering.surroundings import ImageConfig, ImageRule, ImageTarget, Setup
 
 # Tells start scripts that programs are where this machine has them, not where an image would; and
 # the variable by which they are known.

@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from jobyard.node.host_names import HostNames
-from jobyard.node.order import Check, ContainerOrder, Probe, Probes
+from jobyard.node.ordering.host_names import HostNames
+from jobyard.node.shared.order import Check, ContainerOrder, Probe, Probes
 from jobyard.numerals import port_number, whole_number
 
 LOOPBACK: Final = "127.0.0.1"

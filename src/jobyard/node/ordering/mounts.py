@@ -9,11 +9,11 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
-from jobyard.node.order import Mount, MountType
+from jobyard.node.objects.pod_object import Container, VolumeMount
+from jobyard.node.objects.surroundings import Placed
 from jobyard.node.ordering.expansion import expanded, unknown_names
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.ordering.surroundings import Placed
-from jobyard.node.pod_object import Container, VolumeMount
+from jobyard.node.shared.order import Mount, MountType
 
 
 def mounts_of(

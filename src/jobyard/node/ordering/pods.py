@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 
-from jobyard.api.quantity import Quantity
-from jobyard.node.order import LOG_FILES, ContainerOrder, PodOrder, RestartPolicy
-from jobyard.node.ordering.attempts import attempt_of
+from jobyard.api.parts.quantity import Quantity
+from jobyard.node.objects.attempts import attempt_of
+from jobyard.node.objects.pod_object import Amount, Container, PodObject
+from jobyard.node.objects.surroundings import Found, ImageConfig, ImageTarget, Setup
 from jobyard.node.ordering.checks import hook_of, probes_of
 from jobyard.node.ordering.environment import device_variables, pod_variables
 from jobyard.node.ordering.expansion import Room, TooLongError, expanded
@@ -21,9 +22,8 @@ from jobyard.node.ordering.images import base_variables, rule_for, script_variab
 from jobyard.node.ordering.mounts import mounts_of
 from jobyard.node.ordering.privileges import privileges_of
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.ordering.surroundings import Found, ImageConfig, ImageTarget, Setup
 from jobyard.node.ordering.way_out import with_way_out
-from jobyard.node.pod_object import Amount, Container, PodObject
+from jobyard.node.shared.order import LOG_FILES, ContainerOrder, PodOrder, RestartPolicy
 from jobyard.numerals import INT64_MAX
 
 GRACE_SECONDS_DEFAULT = 30

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from jobyard.node.capabilities import CAPABILITIES, DEFAULT_CAPABILITIES
-from jobyard.node.order import Privileges
+from jobyard.node.objects.pod_object import Container, PodObject
 from jobyard.node.ordering.problems import NeverError
-from jobyard.node.pod_object import Container, PodObject
+from jobyard.node.shared.capabilities import CAPABILITIES, DEFAULT_CAPABILITIES
+from jobyard.node.shared.order import Privileges
 
 _ALL: Final = "ALL"
 _PREFIX: Final = "CAP_"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from jobyard.node.pod_object import Container, PodObject
-from jobyard.node.volume_source import Volume
+from jobyard.node.objects.pod_object import Container, PodObject
+from jobyard.node.objects.volume_source import Volume
 
 CONFIG_MAP = "ConfigMap"
 SECRET = "Secret"  # noqa: S105 - the name of a kind

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from jobyard.node.names import CLUSTER_DOMAIN
-from jobyard.node.ordering.surroundings import Found
+from jobyard.node.network.names import CLUSTER_DOMAIN
+from jobyard.node.objects.surroundings import Found
 
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 # As many names as a variable of bearable length holds; the proxy itself knows all of them.

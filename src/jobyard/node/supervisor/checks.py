@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from jobyard.node.cage import Cage, CannotRunError, Spawned
-from jobyard.node.order import Check, ContainerOrder, PodOrder
+from jobyard.node.isolation.cage import Cage, CannotRunError, Spawned
+from jobyard.node.shared.order import Check, ContainerOrder, PodOrder
 from jobyard.node.supervisor.dialing import Dial
 from jobyard.node.supervisor.http_check import HttpCheck
 from jobyard.node.supervisor.loop import READ, Loop

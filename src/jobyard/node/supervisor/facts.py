@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from jobyard.node.order import ContainerOrder, PodOrder
-from jobyard.node.state import TAKEN_AWAY_MESSAGE, TAKEN_AWAY_REASON, End, Note, Stage
+from jobyard.node.shared.order import ContainerOrder, PodOrder
+from jobyard.node.shared.state import TAKEN_AWAY_MESSAGE, TAKEN_AWAY_REASON, End, Note, Stage
 from jobyard.node.supervisor.probing import Count, ProbeKind, counts_of, judged
 
 # As kubelet: a container that ran this long starts over with the shortest delay.

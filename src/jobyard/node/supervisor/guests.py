@@ -12,12 +12,12 @@ import signal
 import socket
 from typing import Final
 
-from jobyard.node.cage import Cage, CannotRunError
-from jobyard.node.order import ContainerOrder, PodOrder
-from jobyard.node.supervisor.desk import Client
+from jobyard.node.isolation.cage import Cage, CannotRunError
+from jobyard.node.shared.order import ContainerOrder, PodOrder
+from jobyard.node.supervisor.control_socket import Client
 from jobyard.node.supervisor.dialing import Dial
 from jobyard.node.supervisor.loop import READ, Loop
-from jobyard.node.supervisor.words import Answer, ConnectTo, SignalInside, StartInside
+from jobyard.node.supervisor.messages import Answer, ConnectTo, SignalInside, StartInside
 
 _CONNECT_SECONDS: Final = 10.0
 

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from jobyard.node.order import HttpGet
+from jobyard.node.shared.order import HttpGet
 from jobyard.node.supervisor.dialing import Dial
 from jobyard.node.supervisor.loop import READ, WRITE, Loop, Timer
 from jobyard.numerals import whole_number

@@ -13,11 +13,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import numbered, numbers_of
-from jobyard.node.log_places import last_lines
-from jobyard.node.log_text import LogText
-from jobyard.node.order import ContainerOrder, Mount, PodOrder
+from jobyard.node.logs.log_files import numbered, numbers_of
+from jobyard.node.logs.log_places import last_lines
+from jobyard.node.logs.log_text import LogText
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import ContainerOrder, Mount, PodOrder
 
 _BYTES_MAX: Final = 4096
 _POD_BYTES_MAX: Final = 12 * 1024

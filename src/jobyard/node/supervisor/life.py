@@ -16,17 +16,27 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from jobyard.node.cage import Cage, CannotRunError, NotNowError
-from jobyard.node.folders import PodFolder
-from jobyard.node.order import Check, ContainerOrder, PodOrder
-from jobyard.node.state import PodState
+from jobyard.node.isolation.cage import Cage, CannotRunError, NotNowError
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.keeping import take_lock, was_started, write_state
+from jobyard.node.shared.order import Check, ContainerOrder, PodOrder
+from jobyard.node.shared.state import PodState
 from jobyard.node.supervisor import facts as fact
 from jobyard.node.supervisor.checks import ENDLESS_SECONDS, Cancellable, Checker, Done
-from jobyard.node.supervisor.desk import Client, Desk
+from jobyard.node.supervisor.control_socket import Client, Desk
 from jobyard.node.supervisor.facts import Ending, HookKind
 from jobyard.node.supervisor.guests import Guests
-from jobyard.node.supervisor.keeping import take_lock, was_started, write_state
 from jobyard.node.supervisor.loop import Loop, Timer
+from jobyard.node.supervisor.messages import (
+    Answer,
+    AttachTo,
+    Command,
+    ConnectTo,
+    ForwardPorts,
+    SignalInside,
+    StartInside,
+    StopPod,
+)
 from jobyard.node.supervisor.probing import ProbeKind, probe_of
 from jobyard.node.supervisor.progress import (
     Action,
@@ -40,16 +50,6 @@ from jobyard.node.supervisor.progress import (
 )
 from jobyard.node.supervisor.reporting import pod_state
 from jobyard.node.supervisor.running import Run, Surroundings
-from jobyard.node.supervisor.words import (
-    Answer,
-    AttachTo,
-    Command,
-    ConnectTo,
-    ForwardPorts,
-    SignalInside,
-    StartInside,
-    StopPod,
-)
 
 _RETRY_SECONDS: Final = 1.0
 _LAST_TRIES_MAX: Final = 30

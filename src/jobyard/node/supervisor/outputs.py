@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from jobyard.node.log_files import LogStream, LogWriter
+from jobyard.node.logs.log_files import LogStream, LogWriter
 from jobyard.node.supervisor.loop import READ, Loop, Timer
 
 _READ_BYTES: Final = 256 * 1024

@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from jobyard.node.order import Probe, Probes
+from jobyard.node.shared.order import Probe, Probes
 
 
 class ProbeKind(StrEnum):

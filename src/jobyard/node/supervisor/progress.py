@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from jobyard.node.order import ContainerOrder, PodOrder, RestartPolicy
-from jobyard.node.state import Note, Stage
+from jobyard.node.shared.order import ContainerOrder, PodOrder, RestartPolicy
+from jobyard.node.shared.state import Note, Stage
 from jobyard.node.supervisor.facts import (
     ContainerFacts,
     Facts,

@@ -5,8 +5,8 @@ Pure. The words for why a container waits are kubelet's.
 
 from __future__ import annotations
 
-from jobyard.node.order import ContainerOrder, PodOrder
-from jobyard.node.state import ContainerState, PodState, Stage
+from jobyard.node.shared.order import ContainerOrder, PodOrder
+from jobyard.node.shared.state import ContainerState, PodState, Stage
 from jobyard.node.supervisor.facts import ContainerFacts, Facts
 from jobyard.node.supervisor.probing import ProbeKind, is_good
 from jobyard.node.supervisor.progress import has_started, is_over, is_to_run_again

@@ -12,10 +12,10 @@ import signal
 from collections.abc import Callable
 from typing import Final
 
-from jobyard.node.cage import Cage
-from jobyard.node.folders import PodFolder
-from jobyard.node.log_files import LogStream, LogWriter, remove_log
-from jobyard.node.order import ContainerOrder, PodOrder
+from jobyard.node.isolation.cage import Cage
+from jobyard.node.logs.log_files import LogStream, LogWriter, remove_log
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import ContainerOrder, PodOrder
 from jobyard.node.supervisor.checks import Cancellable
 from jobyard.node.supervisor.facts import Ending
 from jobyard.node.supervisor.last_words import last_words, with_message_file

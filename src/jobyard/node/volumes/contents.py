@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
+from jobyard.node.objects.pod_object import PodObject
+from jobyard.node.objects.surroundings import ConfigMap, Found, Setup
+from jobyard.node.objects.volume_source import DownwardItem, Item, Projection, Volume
 from jobyard.node.ordering.downward import field_text, resource_text
 from jobyard.node.ordering.problems import OrderingError
-from jobyard.node.ordering.surroundings import ConfigMap, Found, Setup
-from jobyard.node.pod_object import PodObject
-from jobyard.node.volume_source import DownwardItem, Item, Projection, Volume
 
 # What a cluster puts into every namespace for pods that call its API.
 ROOT_CA: Final = "kube-root-ca.crt"

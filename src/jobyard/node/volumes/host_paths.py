@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from jobyard.node.volume_source import HostPath
+from jobyard.node.objects.volume_source import HostPath
 from jobyard.node.volumes.contents import VolumeError
 
 _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {

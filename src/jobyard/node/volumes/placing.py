@@ -18,12 +18,12 @@ from typing import Final
 
 import msgspec
 
-from jobyard.api.quantity import Quantity
-from jobyard.node.folders import PodFolder
-from jobyard.node.order import Mount, MountType, PodOrder
-from jobyard.node.ordering.surroundings import Placed
-from jobyard.node.pod_object import PodObject
-from jobyard.node.volume_source import Volume
+from jobyard.api.parts.quantity import Quantity
+from jobyard.node.objects.pod_object import PodObject
+from jobyard.node.objects.surroundings import Placed
+from jobyard.node.objects.volume_source import Volume
+from jobyard.node.shared.folders import PodFolder
+from jobyard.node.shared.order import Mount, MountType, PodOrder
 from jobyard.node.volumes import atomic, host_paths
 from jobyard.node.volumes.claims import ClaimFolders
 from jobyard.node.volumes.contents import About, VolumeError, files_of, is_made_of_objects

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from jobyard.node.folders import PodFolder, pod_folders
 from jobyard.node.hub.starting import supervisor_of
-from jobyard.node.order import PodOrder
+from jobyard.node.shared.folders import PodFolder, pod_folders
+from jobyard.node.shared.order import PodOrder
 
 
 def users_of(data: Path, folder: Path, *, also_ended: bool = False) -> Iterator[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+from jobyard.api.parts.taskset_status import RoleStatus, TaskSetPhase, TaskSetStatus
 from jobyard.api.taskset import TaskSetSpec
-from jobyard.api.taskset_status import RoleStatus, TaskSetPhase, TaskSetStatus
-from jobyard.plan.decision import Child, Observed, Obstacle
-from jobyard.plan.description import Role
-from jobyard.plan.naming import pod_name
-from jobyard.plan.pod_facts import Pod
+from jobyard.plan.facts.decision import Child, Observed, Obstacle
+from jobyard.plan.facts.pod_facts import Pod
+from jobyard.plan.lowering.description import Role
+from jobyard.plan.lowering.names import pod_name
 from jobyard.plan.taskset.control_unit import KIND, attempt_of, unit_name
 
 

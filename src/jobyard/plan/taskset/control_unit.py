@@ -8,10 +8,10 @@ works the same where nothing collects garbage.
 from __future__ import annotations
 
 from jobyard.numerals import whole_number
-from jobyard.plan.decision import Child, Delete
-from jobyard.plan.description import JSON, Description
-from jobyard.plan.naming import job_labels
-from jobyard.plan.pod_facts import COUNT_MAX
+from jobyard.plan.facts.decision import Child, Delete
+from jobyard.plan.facts.pod_facts import COUNT_MAX
+from jobyard.plan.lowering.description import JSON, Description
+from jobyard.plan.lowering.names import job_labels
 
 KIND = "ConfigMap"
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jobyard.api.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
-from jobyard.plan.cleanup import in_order
-from jobyard.plan.decision import Child, Delete, Event, Plan, earliest
-from jobyard.plan.movement import Movement, delete_of, overdue, together
+from jobyard.api.parts.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
+from jobyard.plan.deciding.cleanup import in_order
+from jobyard.plan.deciding.pods import Movement, delete_of, overdue, together
+from jobyard.plan.facts.decision import Child, Delete, Event, Plan, earliest
+from jobyard.plan.reporting.events import named
 from jobyard.plan.taskset.attempt import Attempt, units
 from jobyard.plan.taskset.control_unit import delete_unit, unit_name
 from jobyard.plan.taskset.retries import delay_seconds, due_at, retries_max
 from jobyard.plan.taskset.roles import Group, Verdict, closed
 from jobyard.plan.taskset.status import Saying, taskset_status
-from jobyard.plan.telling import named
 
 
 def may_retry(attempt: Attempt) -> bool:

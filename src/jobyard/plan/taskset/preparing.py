@@ -12,14 +12,14 @@ from functools import partial
 
 import msgspec
 
-from jobyard.api.taskset_status import TaskSetPhase
-from jobyard.plan.decision import INVALID_TEMPLATE, NAME_TAKEN, Child, ChildKey, Obstacle
-from jobyard.plan.description import JSON, Description, Role
-from jobyard.plan.manifests import Build, Manifests
+from jobyard.api.parts.taskset_status import TaskSetPhase
+from jobyard.plan.facts.decision import INVALID_TEMPLATE, NAME_TAKEN, Child, ChildKey, Obstacle
+from jobyard.plan.lowering.description import JSON, Description, Role
+from jobyard.plan.objects.manifests import Build, Manifests
+from jobyard.plan.objects.taskset_pods import TaskReplica, taskset_pod
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.control_unit import KIND, owned_by
 from jobyard.plan.taskset.roles import Verdict
-from jobyard.plan.taskset_pods import TaskReplica, taskset_pod
 
 _BEGUN = (TaskSetPhase.PREPARING, TaskSetPhase.RUNNING)
 

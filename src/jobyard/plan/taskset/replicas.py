@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from jobyard.api.status import ContainerState, Failure, ReplicaPhase
+from jobyard.api.parts.status import ContainerState, Failure, ReplicaPhase
+from jobyard.api.parts.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetState
 from jobyard.api.taskset import Role as RoleSpec
-from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetState
-from jobyard.plan.description import Role
-from jobyard.plan.ends import end_of
-from jobyard.plan.pod_facts import Container, Pod
-from jobyard.plan.standing import (
+from jobyard.plan.facts.ends import end_of
+from jobyard.plan.facts.pod_facts import Container, Pod
+from jobyard.plan.facts.standing import (
     NOTHING,
     Memory,
     Standing,
@@ -26,6 +25,7 @@ from jobyard.plan.standing import (
     pods_by_replica,
     standing_of,
 )
+from jobyard.plan.lowering.description import Role
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.retries import with_retry
 

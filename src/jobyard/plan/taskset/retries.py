@@ -13,10 +13,10 @@ from enum import StrEnum
 
 import msgspec
 
+from jobyard.api.parts.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetPhase
 from jobyard.api.taskset import RETRIES_MAX, Retry
-from jobyard.api.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetPhase
+from jobyard.plan.facts.standing import Standing, State
 from jobyard.plan.moments import seconds_of, text_of
-from jobyard.plan.standing import Standing, State
 
 _DELAYED = (RoleReplicaPhase.RETRY_PENDING, TaskSetPhase.RETRY_PENDING)
 

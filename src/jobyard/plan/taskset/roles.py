@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from jobyard.api.parts.taskset_status import RoleStatus, TaskSetState
 from jobyard.api.taskset import CompletionPolicy, Role, RoleEvent, TaskSetAction
-from jobyard.api.taskset_status import RoleStatus, TaskSetState
-from jobyard.plan.standing import State
+from jobyard.plan.facts.standing import State
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.replicas import OVER, Member
 

@@ -13,22 +13,22 @@ from itertools import chain
 
 import msgspec
 
-from jobyard.api.status import MESSAGE_LENGTH_MAX
-from jobyard.api.taskset import RETRIES_MAX
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.status import MESSAGE_LENGTH_MAX
+from jobyard.api.parts.taskset_status import (
     ROW_BYTES,
     ROWS_BYTES_MAX,
     RoleReplicaPhase,
     RoleReplicaStatus,
     TerminatedInfo,
 )
-from jobyard.plan.conditions import end_text
-from jobyard.plan.last_words import shortened
+from jobyard.api.taskset import RETRIES_MAX
+from jobyard.plan.facts.last_words import shortened
+from jobyard.plan.facts.pod_facts import Pod
+from jobyard.plan.facts.standing import Standing, State
+from jobyard.plan.lowering.names import pod_name
 from jobyard.plan.moments import text_of
-from jobyard.plan.naming import pod_name
-from jobyard.plan.pod_facts import Pod
-from jobyard.plan.rows import stored_bytes
-from jobyard.plan.standing import Standing, State
+from jobyard.plan.reporting.conditions import end_text
+from jobyard.plan.reporting.rows import stored_bytes
 from jobyard.plan.taskset.attempt import Attempt
 from jobyard.plan.taskset.replicas import BEING_DELETED, NO_EXIT_CODE, Member, stopped_end
 from jobyard.plan.taskset.retries import delay_seconds, retries_max, transition_time

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from jobyard.api.taskset_status import (
+from jobyard.api.parts.taskset_status import (
     RolePhase,
     RoleReplicaPhase,
     RoleReplicaStatus,

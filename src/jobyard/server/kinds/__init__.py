@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 def builtin_resources(surroundings: Surroundings | None = None) -> tuple[ServedResource, ...]:
     """The whole table. `surroundings` answers what a strategy must ask, see there."""
     # Here and not above: the strategies use one another's modules of this package.
-    from jobyard.server.kinds.table import rows
+    from jobyard.server.built_in_kinds import rows
 
     return rows(surroundings)

@@ -6,13 +6,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jobyard.server.kinds.decoding import Default
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.names import dns_subdomain
-from jobyard.server.kinds.quantities import amount_of, rounded_to_milli
 from jobyard.server.kinds.selectors import label_selector_faults
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.decoding import Default
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.quantities import amount_of, rounded_to_milli
 from jobyard.server.resource import Object
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

@@ -10,7 +10,7 @@ from typing import Any
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.names import config_key
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
 from jobyard.server.resource import Object
 
 DATA_BYTES_MAX = 1024 * 1024

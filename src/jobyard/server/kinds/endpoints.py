@@ -8,7 +8,7 @@ from jobyard.server.kinds.addresses import address_faults, endpoint_address_faul
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.names import dns_label, dns_subdomain, label_key, port_number
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
 from jobyard.server.resource import Object
 
 _DISCOVERY = "io.k8s.api.discovery.v1."

@@ -10,7 +10,7 @@ from typing import Any
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.names import label_key, path_segment
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
 from jobyard.server.resource import Object
 
 _LENGTH_MAX = 128

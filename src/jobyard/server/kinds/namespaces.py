@@ -7,7 +7,7 @@ from typing import Any
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.names import dns_label, label_key
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
 from jobyard.server.resource import Object
 
 NAME_LABEL = "kubernetes.io/metadata.name"

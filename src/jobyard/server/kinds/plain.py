@@ -9,7 +9,7 @@ from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.selectors import taint_faults
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
 from jobyard.server.kinds.surroundings import SYSTEM_PRIORITIES
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
 from jobyard.server.resource import Object
 
 _PRIORITY_MAX = 1_000_000_000

@@ -13,7 +13,7 @@ from jobyard.server.kinds.names import dns_label
 from jobyard.server.kinds.service_faults import change_faults, service_faults, status_faults
 from jobyard.server.kinds.strategy import KubernetesStrategy, Particulars
 from jobyard.server.kinds.surroundings import Surroundings
-from jobyard.server.kubernetes_schemas import CORE
+from jobyard.server.kinds.types.kubernetes_schemas import CORE
 from jobyard.server.resource import Object
 
 AFFINITY_SECONDS = 10800

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from jobyard.server.kinds import metadata
-from jobyard.server.kinds.decoding import Decoder, Default
-from jobyard.server.kinds.enumerations import enumeration_faults
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.kinds.names import NameRule, dns_subdomain
+from jobyard.server.kinds.types.decoding import Decoder, Default
+from jobyard.server.kinds.types.enumerations import enumeration_faults
 from jobyard.server.resource import Admitted, Object, Part
 
 Check = Callable[[Object, Faults], None]

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from jobyard.server import json_text
-from jobyard.server.go_words import go_noun
+from jobyard.server.kinds.types.go_words import go_noun
+from jobyard.server.messages import json_text
 from jobyard.server.problem import ProblemError, bad_request
 
 OPERATIONS_MAX: Final = 10_000

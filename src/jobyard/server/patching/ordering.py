@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobyard.server.managed_fields.go_text import printed, type_name
+from jobyard.server.apply.go_text import printed, type_name
 from jobyard.server.patching.strategic_faults import (
     list_of_lists,
     no_merge_key,

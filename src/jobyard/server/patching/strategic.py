@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from jobyard.server.managed_fields.go_text import type_name
+from jobyard.server.apply.go_text import type_name
 from jobyard.server.patching.ordering import (
     check_order,
     declared_key,

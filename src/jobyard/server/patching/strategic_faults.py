@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobyard.server.managed_fields.go_text import printed
+from jobyard.server.apply.go_text import printed
 from jobyard.server.problem import Details, ProblemError, bad_request
 
 

@@ -7,9 +7,9 @@ import math
 from decimal import Decimal
 from typing import Any, Final
 
-from jobyard.server.json_path import PathError, found
 from jobyard.server.printing.cells import AGE, NAME, Cell, Layout, Row
 from jobyard.server.printing.durations import since
+from jobyard.server.printing.json_path import PathError, found
 from jobyard.server.resource import Column, Object
 
 # What a CRD without columns of its own gets.

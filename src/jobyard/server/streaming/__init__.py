@@ -12,14 +12,14 @@ from aiohttp import web
 
 from jobyard.kubelet import KubeletError
 from jobyard.server.call import Call
-from jobyard.server.http_messages import call_of, response
-from jobyard.server.kubelet import Kubelet
-from jobyard.server.log_request import pod_asked_for, pod_with_log
+from jobyard.server.messages.http_messages import call_of, response
+from jobyard.server.messages.rendering import problem_reply
+from jobyard.server.messages.routing import Route
 from jobyard.server.problem import ProblemError
-from jobyard.server.rendering import problem_reply
-from jobyard.server.routing import Route
 from jobyard.server.server import ApiServer
 from jobyard.server.streaming.forwarding import serve_forward
+from jobyard.server.streaming.kubelet import Kubelet
+from jobyard.server.streaming.log_request import pod_asked_for, pod_with_log
 from jobyard.server.streaming.logs import serve_log
 from jobyard.server.streaming.processes import serve_process
 from jobyard.server.streaming.proxying import serve_proxy

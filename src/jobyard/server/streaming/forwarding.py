@@ -17,12 +17,12 @@ from aiohttp import web
 from jobyard.kubelet import KubeletError
 from jobyard.numerals import port_number
 from jobyard.server.call import Call
-from jobyard.server.kubelet import Kubelet
 from jobyard.server.problem import bad_request
 from jobyard.server.resource import Object
 from jobyard.server.streaming.channels import V4, V4_BASE64, Channels, websocket
 from jobyard.server.streaming.containers import check_placed
 from jobyard.server.streaming.departure import Connected
+from jobyard.server.streaming.kubelet import Kubelet
 from jobyard.server.streaming.spdy.connection import SpdyConnection, SpdyStream
 from jobyard.server.streaming.spdy.frames import PROTOCOL_ERROR
 from jobyard.server.streaming.upgrading import (

@@ -12,11 +12,11 @@ from aiohttp import web
 
 from jobyard.kubelet import LogOptions
 from jobyard.server.call import Call
-from jobyard.server.kubelet import Kubelet
-from jobyard.server.log_request import log_options
 from jobyard.server.resource import Object
 from jobyard.server.streaming.containers import chosen_container, is_placed
 from jobyard.server.streaming.departure import Connected
+from jobyard.server.streaming.kubelet import Kubelet
+from jobyard.server.streaming.log_request import log_options
 
 TEXT: Final = "text/plain"
 # A refusal comes at once. A follower of a silent program gets its headers after this long.

@@ -13,12 +13,12 @@ from aiohttp import web
 
 from jobyard.kubelet import ExecOptions, Session
 from jobyard.server.call import Call
-from jobyard.server.kubelet import Kubelet
 from jobyard.server.problem import bad_request
 from jobyard.server.resource import Object
 from jobyard.server.streaming.channels import V1, V1_BASE64, V4, V4_BASE64, V5, Channels, websocket
 from jobyard.server.streaming.containers import check_placed, chosen_container
 from jobyard.server.streaming.departure import Connected
+from jobyard.server.streaming.kubelet import Kubelet
 from jobyard.server.streaming.outcomes import SUCCESS, fault, outcome
 from jobyard.server.streaming.process_ends import Ends, SocketEnds, SpdyEnds
 from jobyard.server.streaming.spdy.connection import SpdyConnection

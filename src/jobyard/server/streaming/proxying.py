@@ -20,14 +20,14 @@ from yarl import URL
 from jobyard.kubelet import KubeletError
 from jobyard.numerals import port_number, whole_number
 from jobyard.server.call import Call, Reply
-from jobyard.server.kubelet import Kubelet
-from jobyard.server.log_request import pod_asked_for
+from jobyard.server.messages.routing import Route
 from jobyard.server.problem import ProblemError, bad_request
 from jobyard.server.resource import Object
-from jobyard.server.routing import Route
 from jobyard.server.server import ApiServer
 from jobyard.server.streaming.containers import check_placed
 from jobyard.server.streaming.departure import Connected
+from jobyard.server.streaming.kubelet import Kubelet
+from jobyard.server.streaming.log_request import pod_asked_for
 from jobyard.server.streaming.pod_connector import Connect, PodConnector
 from jobyard.server.streaming.wires import BLOCK_BYTES, Finished, StreamWire, taken_over
 

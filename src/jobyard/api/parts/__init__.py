@@ -1,0 +1,1 @@
+"""What the kinds are put together from: run modes, policies, templates, statuses, values."""

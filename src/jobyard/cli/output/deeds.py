@@ -1,0 +1,48 @@
+"""What a command has done to an object, as a line for people or as JSON for programs.
+
+With JSON each object is a line of its own, told when it is done: who reads along need not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from jobyard.cli.output.saying import say, say_json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """One object, and what was done to it."""
+
+    kind: str
+    namespace: str
+    name: str
+    # As a person is told, after `GenericJob/train`.
+    done: str
+    # As a program is told; `action` is always there.
+    what: Mapping[str, Any]
+
+
+def tell(output: str, deed: Deed) -> None:
+    if output == "json":
+        where = {"namespace": deed.namespace} if deed.namespace else {}
+        say_json({"kind": deed.kind, **where, "name": deed.name, **deed.what})
+    else:
+        say(f"{deed.kind}/{deed.name} {deed.done}")
+
+
+def deed_output(command: F) -> F:
+    """The option `-o`, as one argument `output`."""
+    chosen: F = click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="json: an object per line, with what was done.",
+    )(command)
+    return chosen

@@ -1,0 +1,1 @@
+"""Connections to an API server, through a proxy where there is one."""

@@ -1,0 +1,1 @@
+"""The controller as a process to operate: leader election, health, metrics, logs."""

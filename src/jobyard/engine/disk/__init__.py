@@ -1,0 +1,1 @@
+"""What engines keep on the disk: how much, what may go, and its removal."""

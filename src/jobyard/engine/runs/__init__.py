@@ -1,0 +1,1 @@
+"""Engines of `jobyard run`: how one starts, is spoken with, is left and is taken up again."""

@@ -1,0 +1,1 @@
+"""The scheduler's shell: what it watches, binds and tells."""

@@ -1,0 +1,1 @@
+"""The files that a container sees: layers, mounts, mount points, devices."""

@@ -1,0 +1,1 @@
+"""Logs of containers on disk: written by supervisors, read for people."""

@@ -1,0 +1,1 @@
+"""How pods find and reach one another: addresses, names, services, ports."""

@@ -1,0 +1,1 @@
+"""What engine, hub and supervisors share: orders, states, folders, locks, protocol."""

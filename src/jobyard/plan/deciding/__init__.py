@@ -1,0 +1,1 @@
+"""What should happen to a job now: one file per policy; `decide` is their table of contents."""

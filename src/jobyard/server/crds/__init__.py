@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions, and the objects of the kinds that they define."""

@@ -1,0 +1,1 @@
+"""What the server tells about itself: groups, resources, OpenAPI, health, what it lacks."""

@@ -1,0 +1,1 @@
+"""The HTTPS endpoint: who may connect, certificates and tokens, watches over WebSocket."""

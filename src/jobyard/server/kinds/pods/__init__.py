@@ -1,0 +1,1 @@
+"""Pods: defaults, what is wrong with one, and what may change in one."""
