@@ -31,9 +31,9 @@ from rig.plane import ControlPlane, write_private
 from waiting import until, until_it_holds
 
 from jobyard.api.kinds import KINDS, kind_of
-from jobyard.controller.world import JOB_KINDS
 from jobyard.install.bundle import bundle
 from jobyard.install.settings import Settings
+from jobyard.plan.lowering.table import JOB_KINDS
 
 Json = dict[str, Any]
 

@@ -18,7 +18,6 @@ from jobyard.cli.output.rows import Timed, last_lines, stopped
 from jobyard.cli.output.screen import Screen
 from jobyard.cli.output.showing import Show
 from jobyard.cli.output.style import Palette
-from jobyard.cli.output.troubles import Troubles
 from jobyard.client.errors import ConnectionFailedError, RefusedError
 from jobyard.client.request import Answer, Problem, Request, resource_of
 from jobyard.engine.runs.birth import EngineFailedError
@@ -26,6 +25,7 @@ from jobyard.jobs.following import Following
 from jobyard.jobs.happenings import CUT_DOWN, Happenings
 from jobyard.jobs.one_object import DELETED, Reference, until_gone, until_job
 from jobyard.jobs.pods import JobPod
+from jobyard.jobs.troubles import Troubles
 from jobyard.jobs.view import JobView, ReplicaView
 
 T = TypeVar("T")

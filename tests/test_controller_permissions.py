@@ -28,10 +28,10 @@ from waiting import until_it_holds
 
 from jobyard.api.kinds import KINDS
 from jobyard.client.backoff import wait_seconds
-from jobyard.controller.world import JOB_KINDS
 from jobyard.install.bundle import bundle
 from jobyard.install.rbac import CLUSTER, OWN_NAMESPACE, granted, without
 from jobyard.install.settings import Settings
+from jobyard.plan.lowering.table import JOB_KINDS
 
 DEADLINE_SECONDS = 120
 LOOK_SECONDS = 0.5

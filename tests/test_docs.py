@@ -25,9 +25,9 @@ from jobyard.api.crd import schema_node
 from jobyard.api.kinds import KINDS, Kind, kind_of
 from jobyard.api.parts.run_mode import Mode
 from jobyard.cli.main import COMMANDS, cli
-from jobyard.controller.world import JOB_KINDS
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import read
+from jobyard.plan.lowering.table import JOB_KINDS
 
 # Only this test has a cluster, so it is also what writes the blocks that kubectl made.
 WRITE_VARIABLE = "JOBYARD_WRITE_DOCS"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from jobyard.cli.arguments.needs import NEEDS, Check, kind_checks
 from jobyard.cli.main import cli
-from jobyard.controller.world import JOB_KINDS
+from jobyard.plan.lowering.table import JOB_KINDS
 
 
 def virtualenv(folder: Path, **modules: str) -> Path:

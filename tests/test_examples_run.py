@@ -23,7 +23,7 @@ from rig.person import Person, person
 from waiting import look_again
 
 from jobyard.api.kinds import kind_of
-from jobyard.controller.world import JOB_KINDS
+from jobyard.plan.lowering.table import JOB_KINDS
 
 # What a machine for tests has, or what only a cluster or a look at a page needs.
 AT_HAND = ("", "sshd", "TensorBoard, to see it", "on a cluster: the T9k Scheduler")

@@ -16,8 +16,8 @@ from rig.tls import client_context
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS
+from jobyard.server.built_in_kinds import builtin_resources
 from jobyard.server.call import Call, Reply
-from jobyard.server.kinds import builtin_resources
 from jobyard.server.messages import json_text, protobuf
 from jobyard.server.opening import open_server
 from jobyard.server.server import ApiServer

@@ -10,10 +10,10 @@ import pytest
 from multidict import CIMultiDict
 from rig.engine import EngineKubectl, Room
 
+from jobyard.server.built_in_kinds import builtin_resources
 from jobyard.server.call import Call, Reply
 from jobyard.server.discovery import unserved
 from jobyard.server.http.impersonation import impersonation_refused
-from jobyard.server.kinds import builtin_resources
 from jobyard.server.opening import open_server
 from jobyard.server.server import ApiServer
 

@@ -2,8 +2,8 @@
 
 `src/jobyard/schema/core_v1.json` has the core/v1 types that Jobyard's kinds embed: every
 definition that is reachable from the ones in ROOTS, without descriptions, defaults and patch
-hints. `src/jobyard/server/kinds/types/kubernetes.json` has the kinds that the embedded API server serves
-(`served_schemas` says which). `make core-schema` runs this against the real API server of
+hints. `src/jobyard/server/kinds/types/kubernetes.json` has the kinds that the embedded API server
+serves (`served_schemas` says which). `make core-schema` runs this against the real API server of
 the tests; a test proves that the files are what that API server publishes.
 """
 

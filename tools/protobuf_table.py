@@ -1,7 +1,7 @@
 """Which number each field of Kubernetes' own types has on the wire of protobuf.
 
-`python tools/protobuf_table.py FOLDER` writes `src/jobyard/server/messages/protobuf.json`. FOLDER holds the
-Go modules api, apimachinery and apiextensions-apiserver of k8s.io, each with its version
+`python tools/protobuf_table.py FOLDER` writes `src/jobyard/server/messages/protobuf.json`. FOLDER
+holds the Go modules api, apimachinery and apiextensions-apiserver of k8s.io, each with its version
 (`api@v…`), as the build of the control plane (`tools/get_kube.py`) leaves them. The struct tags
 there say everything: name, number, whether a field is a pointer, whether it is inlined. Only facts
 are taken, no texts.

@@ -1,8 +1,8 @@
 """Which of Kubernetes' own types the embedded API server knows, and what is kept of them.
 
 `tools/core_schema.py` fetches the documents and writes what this module makes of them:
-`src/jobyard/server/kinds/types/kubernetes.json`, every definition that is reachable from ROOTS, by its
-published name. A `$ref` is the bare name and may stand beside other keywords. Descriptions
+`src/jobyard/server/kinds/types/kubernetes.json`, every definition that is reachable from ROOTS, by
+its published name. A `$ref` is the bare name and may stand beside other keywords. Descriptions
 are left out: they are sentences, not facts.
 """
 

@@ -10,8 +10,8 @@ from job_manifests import elastic_pytorch, generic, mpi, pytorch, xgboost
 from job_world import STEPS, World
 
 from jobyard.api.parts.status import ContainerState
-from jobyard.plan.deciding.restarts import delay_seconds
 from jobyard.plan.facts.decision import Plan
+from jobyard.plan.facts.ends import delay_seconds
 from jobyard.plan.facts.pod_facts import Container, PodPhase
 
 CODES = (0, 1, 2, 126, 127, 128, 130, 137, 138, 139, 143, 255)

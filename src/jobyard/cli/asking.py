@@ -18,9 +18,9 @@ from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError
 from jobyard.client.request import PODS, Answer, Request, Resource, get, listing, resource_of
 from jobyard.client.sender import Sender
-from jobyard.controller.world import JOB_KINDS
 from jobyard.jobs.one_object import Reference
 from jobyard.jobs.pods import JobPod, PodList, selector_of
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.schema.finding import enumerated
 from jobyard.schema.wording import suggestion
 

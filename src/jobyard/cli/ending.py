@@ -6,12 +6,11 @@ import asyncio
 import signal
 from typing import Final
 
-from jobyard.cli.output import rows
 from jobyard.cli.output.showing import Show
 from jobyard.engine.runs.birth import EngineFailedError
 from jobyard.jobs.following import Following
 from jobyard.jobs.log_lines import DRAIN_SECONDS
-from jobyard.jobs.view import JobView
+from jobyard.jobs.view import JobView, stopped
 
 FAILED: Final = 1
 # As in sysexits.h: it may be tried again, and nothing is lost.
@@ -75,7 +74,7 @@ async def until_ended(
         left = await following.stop_jobs(ends.stopped)
         if not left:
             await _finished(work, ends.stopped)
-        return code, [view if view.uid in left else rows.stopped(view) for view in views]
+        return code, [view if view.uid in left else stopped(view) for view in views]
     finally:
         for each in (work, *asked):
             each.cancel()

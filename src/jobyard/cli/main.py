@@ -19,63 +19,63 @@ from jobyard import __version__
 # There are next to no such cycles here.
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 20)
 
-# Command, the module that holds it, and its line in `jobyard --help`.
+# Command, the module of `cli/commands` that holds it, and its line in `jobyard --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": (
-        "jobyard.cli.commands.run",
+        "run",
         "Run the jobs in files, show their logs, wait for their end.",
     ),
     "attach": (
-        "jobyard.cli.commands.attach",
+        "attach",
         "Show a run that was left to itself, or any job, to its end.",
     ),
     "up": (
-        "jobyard.cli.commands.up",
+        "up",
         "Start the engine on this machine, for kubectl and jobyard alike.",
     ),
-    "down": ("jobyard.cli.commands.down", "Stop the engine and everything it runs."),
-    "status": ("jobyard.cli.commands.status", "Show which engines are running."),
+    "down": ("down", "Stop the engine and everything it runs."),
+    "status": ("status", "Show which engines are running."),
     "clean": (
-        "jobyard.cli.commands.clean",
+        "clean",
         "Remove what nobody needs any more, and claims on request.",
     ),
-    "logs": ("jobyard.cli.commands.logs", "Show the logs of all replicas of a job, merged."),
-    "exec": ("jobyard.cli.commands.exec", "Run a command in a replica."),
-    "shell": ("jobyard.cli.commands.shell", "Open a shell in a replica."),
-    "get": ("jobyard.cli.commands.get", "Show jobs, or the objects they are made of."),
+    "logs": ("logs", "Show the logs of all replicas of a job, merged."),
+    "exec": ("exec", "Run a command in a replica."),
+    "shell": ("shell", "Open a shell in a replica."),
+    "get": ("get", "Show jobs, or the objects they are made of."),
     "describe": (
-        "jobyard.cli.commands.describe",
+        "describe",
         "Show how a job stands: conditions, replicas, events.",
     ),
-    "events": ("jobyard.cli.commands.events", "Show what happened to a job and its pods."),
-    "apply": ("jobyard.cli.commands.apply", "Create or change the objects in files."),
-    "delete": ("jobyard.cli.commands.delete", "Delete jobs or other objects."),
-    "wait": ("jobyard.cli.commands.wait", "Wait until a job has ended, or is in a phase."),
+    "events": ("events", "Show what happened to a job and its pods."),
+    "apply": ("apply", "Create or change the objects in files."),
+    "delete": ("delete", "Delete jobs or other objects."),
+    "wait": ("wait", "Wait until a job has ended, or is in a phase."),
     "pause": (
-        "jobyard.cli.commands.modes:pause",
+        "modes:pause",
         "Take the replicas of a job away until it is resumed.",
     ),
-    "resume": ("jobyard.cli.commands.modes:resume", "Start the replicas of a paused job again."),
-    "scale": ("jobyard.cli.commands.modes:scale", "Change how many replicas an elastic job has."),
-    "debug": ("jobyard.cli.commands.modes:debug", "Deploy a job without starting its program."),
+    "resume": ("modes:resume", "Start the replicas of a paused job again."),
+    "scale": ("modes:scale", "Change how many replicas an elastic job has."),
+    "debug": ("modes:debug", "Deploy a job without starting its program."),
     "validate": (
-        "jobyard.cli.commands.validate",
+        "validate",
         "Check manifests without a cluster: all errors at once, with lines.",
     ),
-    "render": ("jobyard.cli.commands.render", "Show the objects a manifest's jobs are made of."),
-    "explain": ("jobyard.cli.commands.explain", "Describe a kind, or a field of it."),
-    "crds": ("jobyard.cli.commands.crds", "Print the CRDs, to pipe into kubectl apply."),
-    "controller": ("jobyard.cli.commands.controller", "Run jobs on a cluster: the controller."),
+    "render": ("render", "Show the objects a manifest's jobs are made of."),
+    "explain": ("explain", "Describe a kind, or a field of it."),
+    "crds": ("crds", "Print the CRDs, to pipe into kubectl apply."),
+    "controller": ("controller", "Run jobs on a cluster: the controller."),
     "doctor": (
-        "jobyard.cli.commands.doctor",
+        "doctor",
         "Show what this machine can do, and how to get the rest.",
     ),
     "completion": (
-        "jobyard.cli.commands.completion",
+        "completion",
         "Print a completion script for bash, zsh or fish.",
     ),
     "install": (
-        "jobyard.cli.commands.install",
+        "install",
         "Print all that a cluster needs, to pipe into kubectl apply.",
     ),
 }
@@ -91,7 +91,9 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute or "command")
+        command: click.Command = getattr(
+            import_module(f"jobyard.cli.commands.{module}"), attribute or "command"
+        )
         if "logging" in sys.modules:
             # Imported here: it is slow to import, and what needs it has done so by now.
             from jobyard.cli.output.log_words import guard_log

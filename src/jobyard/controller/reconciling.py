@@ -42,9 +42,10 @@ from jobyard.controller.operations.counting import restarts_between
 from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord, status_type
 from jobyard.controller.troubles import Troubles
-from jobyard.controller.world import JOB_KINDS, World
+from jobyard.controller.world import World
 from jobyard.plan.deciding.decide import decide
 from jobyard.plan.facts.decision import Delete, Event, Observed, Plan
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.plan.reporting.events import CREATED_PODS
 from jobyard.plan.taskset.decide import decide_taskset
 

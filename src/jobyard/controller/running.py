@@ -38,8 +38,9 @@ from jobyard.controller.refusals import brief
 from jobyard.controller.reports import Reports
 from jobyard.controller.shelf import Shelf, T
 from jobyard.controller.ssh_keys import fresh_keys
-from jobyard.controller.world import JOB_KINDS, World
+from jobyard.controller.world import World
 from jobyard.plan.lowering.names import MANAGED_BY
+from jobyard.plan.lowering.table import JOB_KINDS
 
 _OURS = f"{MANAGED_BY}=jobyard"
 _CHILDREN = {

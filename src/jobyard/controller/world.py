@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from jobyard.api.kinds import KINDS, Kind
 from jobyard.client.request import PODS
 from jobyard.client.unreadable import Unreadable
 from jobyard.controller.notes import Notes
@@ -23,9 +22,8 @@ from jobyard.controller.records import (
 from jobyard.controller.shelf import Shelf
 from jobyard.plan.facts.decision import Child, ChildKey, Observed
 from jobyard.plan.facts.pod_facts import Pod
-from jobyard.plan.lowering.table import has_replicas
+from jobyard.plan.lowering.table import JOB_KINDS
 
-JOB_KINDS: tuple[Kind, ...] = tuple(kind for kind in KINDS if has_replicas(kind))
 CHILD_KINDS = ("Service", "ConfigMap", "PodGroup")
 
 

@@ -11,7 +11,7 @@ import msgspec
 from jobyard.client.request import resource_of
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Watched, follow
-from jobyard.controller.world import JOB_KINDS
+from jobyard.plan.lowering.table import JOB_KINDS
 
 _OVER: Final = ("Succeeded", "Failed")
 

@@ -9,18 +9,17 @@ from typing import Any, Final
 
 import msgspec
 
-from jobyard.cli.output import rows
-from jobyard.cli.output.showing import Show
-from jobyard.cli.output.troubles import Troubles
 from jobyard.client.errors import ClientError
 from jobyard.client.request import EVENTS, Propagation, delete
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Watched, follow
 from jobyard.jobs.happenings import Happenings
 from jobyard.jobs.log_lines import DRAIN_SECONDS, LogFollower, Wanted
+from jobyard.jobs.observer import Observer
 from jobyard.jobs.one_object import Reference, until_gone, watch_one
 from jobyard.jobs.pods import JobPod
-from jobyard.jobs.view import JobView, view_of
+from jobyard.jobs.troubles import Troubles
+from jobyard.jobs.view import JobView, stopped, view_of
 
 # What a job that is deleted has beyond its pods' grace: requests, watches, finalizers.
 STOP_MARGIN_SECONDS: Final = 15.0
@@ -43,7 +42,7 @@ class Following:
         self,
         sender: Sender,
         jobs: Sequence[Reference],
-        show: Show,
+        show: Observer,
         stop_margin_seconds: float = STOP_MARGIN_SECONDS,
     ) -> None:
         self._sender = sender
@@ -184,7 +183,7 @@ class Following:
         if not self._views[uid].is_over:
             # Its pods go with it, and no status will tell of their ends.
             view = msgspec.structs.replace(
-                rows.stopped(self._views[uid]), phase="Failed", message="The job was deleted."
+                stopped(self._views[uid]), phase="Failed", message="The job was deleted."
             )
             self._views[uid] = view
             self._show.saw_job(view)

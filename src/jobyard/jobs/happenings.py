@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jobyard.cli.output.showing import Show
 from jobyard.client.request import PODS
+from jobyard.jobs.observer import Observer
 from jobyard.jobs.pods import JobPod, stem_of
 from jobyard.jobs.view import JobView
 from jobyard.terminal.widths import one_line
@@ -25,7 +25,7 @@ Event = dict[str, Any]
 class Happenings:
     """Tells what happens to jobs and their pods; `views` are the jobs by uid, as they are now."""
 
-    def __init__(self, views: Mapping[str, JobView], show: Show) -> None:
+    def __init__(self, views: Mapping[str, JobView], show: Observer) -> None:
         self._views = views
         self._show = show
         # The jobs of pods, by uid, and what is known of pods that weren't seen yet.

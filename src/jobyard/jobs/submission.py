@@ -19,8 +19,8 @@ from jobyard.client.errors import ClientError
 from jobyard.client.request import Answer, Propagation, Request, Resource, create, delete, get
 from jobyard.client.resources import NAMESPACES
 from jobyard.client.sender import Sender
-from jobyard.controller.world import JOB_KINDS
 from jobyard.jobs.one_object import Reference
+from jobyard.plan.lowering.table import JOB_KINDS
 
 FIELD_MANAGER: Final = "jobyard"
 APPLY_TYPE: Final = "application/apply-patch+yaml"

@@ -11,6 +11,8 @@ from jobyard.plan.reporting.conditions import PODS_COMING
 from jobyard.terminal.widths import telling_lines
 
 OVER: Final = ("Succeeded", "Failed")
+# Phases of a replica that are for good.
+ENDED: Final = ("Succeeded", "Failed", "Stopped")
 _TASKSET_PHASES: Final = {
     "TaskRoleReplicaAttemptPending": "Creating",
     "TaskRoleReplicaAttemptCreationRequested": "Creating",
@@ -191,3 +193,12 @@ def _taskset_message(phase: str, row: Status, info: Status) -> str:
     said = str(info.get("exitMessage") or row.get("phaseMessage") or "")
     # The phase once more, as a sentence.
     return "" if said == f"{phase}." else said
+
+
+def stopped(view: JobView) -> JobView:
+    """The job when all that still ran of it has been stopped."""
+    rows = tuple(
+        row if row.phase in ENDED else msgspec.structs.replace(row, phase="Stopped")
+        for row in view.replicas
+    )
+    return msgspec.structs.replace(view, replicas=rows)

@@ -50,7 +50,7 @@ _POD_SUBRESOURCES: Final = (
 )
 
 
-def rows(surroundings: Surroundings | None = None) -> tuple[ServedResource, ...]:
+def builtin_resources(surroundings: Surroundings | None = None) -> tuple[ServedResource, ...]:
     """All rows. `surroundings` answers what a strategy must ask, see there."""
     around = surroundings or Alone()
     return (

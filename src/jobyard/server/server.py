@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
+from jobyard.server.built_in_kinds import builtin_resources
 from jobyard.server.call import Call, Reply
 from jobyard.server.discovery.documents import described
 from jobyard.server.discovery.health import HEALTH, TEXT_TYPE, health_reply
 from jobyard.server.discovery.unserved import hint
-from jobyard.server.kinds import builtin_resources
 from jobyard.server.kinds.types.kubernetes_schemas import resolved
 from jobyard.server.messages.rendering import problem_reply
 from jobyard.server.messages.routing import NoSuchPathError, Route, Verb, routed, unknown_resource

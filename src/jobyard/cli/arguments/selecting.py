@@ -24,7 +24,7 @@ from jobyard.client.resources import (
     may_name,
     resource_of,
 )
-from jobyard.controller.world import JOB_KINDS
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.schema.wording import suggestion
 
 JOBS: Final = ("jobs", "job", "all")

@@ -15,10 +15,9 @@ from jobyard.api.kinds import kind_of
 from jobyard.cli.arguments.sources import expect_names
 from jobyard.cli.output.left_out import skipped
 from jobyard.cli.output.saying import say
-from jobyard.controller.world import JOB_KINDS
 from jobyard.manifest.checking import Checked, checked
 from jobyard.manifest.reading import Document
-from jobyard.plan.lowering.table import described
+from jobyard.plan.lowering.table import JOB_KINDS, described
 from jobyard.plan.reporting.advice import advice
 from jobyard.schema.finding import dotted, enumerated
 from jobyard.schema.wording import suggestion

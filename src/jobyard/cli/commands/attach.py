@@ -14,7 +14,6 @@ from jobyard.cli.asking import found
 from jobyard.cli.attending import attending_run
 from jobyard.cli.commands.run import report, show_for, tell_how_to_attach
 from jobyard.cli.ending import CANNOT_GO_ON, HUNG_UP, INTERRUPTED, Ends, until_ended
-from jobyard.cli.output import rows
 from jobyard.cli.output.left_runs import line_about
 from jobyard.cli.output.saying import say
 from jobyard.cli.output.showing import Show
@@ -22,13 +21,14 @@ from jobyard.client.deep_json import decoded_json
 from jobyard.client.errors import ClientError
 from jobyard.client.request import listing, resource_of
 from jobyard.client.sender import Sender
-from jobyard.controller.world import JOB_KINDS
 from jobyard.engine.homes import HomeError, home_of
 from jobyard.engine.runs.birth import Birth, EngineFailedError
 from jobyard.engine.runs.private import spawn_engine
 from jobyard.engine.runs.runs import Run, State, runs_of
 from jobyard.jobs.following import Following
 from jobyard.jobs.one_object import Reference
+from jobyard.jobs.view import stopped
+from jobyard.plan.lowering.table import JOB_KINDS
 
 
 @click.command("attach")
@@ -121,7 +121,7 @@ async def _attend(run: Run, birth: Birth | None, show: Show, output: str) -> int
         if code in (HUNG_UP, INTERRUPTED):
             _leave(show, run.name, code)
             return code
-        report(show, [rows.stopped(view) for view in views], output, code)
+        report(show, [stopped(view) for view in views], output, code)
         # Else it is the other command's to end.
         if not was_attended:
             await attendance.end()

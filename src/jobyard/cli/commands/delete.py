@@ -17,14 +17,14 @@ from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import Found, ask, found, looked_for
 from jobyard.cli.output.deeds import Deed, deed_output, tell
 from jobyard.cli.output.left_out import skipped
-from jobyard.cli.output.saying import say
-from jobyard.cli.output.troubles import on_stderr
+from jobyard.cli.output.saying import say, say_aside
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
 from jobyard.client.request import PODS, Propagation, Resource, delete, listing
 from jobyard.client.sender import Sender
 from jobyard.jobs.one_object import Reference, until_gone
 from jobyard.jobs.pods import selector_of
+from jobyard.jobs.troubles import Troubles
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import Document
 
@@ -198,7 +198,7 @@ class _Going(msgspec.Struct, frozen=True):
 
 
 async def _gone(sender: Sender, objects: list[Reference], seconds: float) -> None:
-    troubles = on_stderr()
+    troubles = Troubles(say_aside)
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             tasks = {

@@ -18,8 +18,8 @@ from jobyard.cli.output.style import Palette
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import get, listing, resource_of
 from jobyard.client.sender import Sender
-from jobyard.controller.world import JOB_KINDS
 from jobyard.jobs.view import view_of
+from jobyard.plan.lowering.table import JOB_KINDS
 
 _JOBS = {resource_of(kind): kind for kind in JOB_KINDS}
 JSON = dict[str, Any]

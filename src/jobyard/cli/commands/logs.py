@@ -19,7 +19,6 @@ from jobyard.cli.output.json_lines import JsonShow
 from jobyard.cli.output.screen import Screen
 from jobyard.cli.output.showing import Show
 from jobyard.cli.output.style import Palette
-from jobyard.cli.output.troubles import Troubles
 from jobyard.client.errors import RefusedError
 from jobyard.client.sender import Sender
 from jobyard.jobs.log_lines import (
@@ -33,6 +32,7 @@ from jobyard.jobs.log_lines import (
 )
 from jobyard.jobs.one_object import until_job
 from jobyard.jobs.pods import JobPod, LogKey
+from jobyard.jobs.troubles import Troubles
 from jobyard.jobs.view import JobView, ReplicaView, view_of
 from jobyard.plan.lowering.table import described
 from jobyard.schema.wording import suggestion

@@ -15,8 +15,8 @@ from jobyard.cli.asking import Found, ask, declined, found, send
 from jobyard.cli.output.deeds import Deed, deed_output, tell
 from jobyard.client.request import merge_patch
 from jobyard.client.sender import Sender
-from jobyard.controller.world import JOB_KINDS
 from jobyard.jobs.view import view_of
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.schema.finding import enumerated
 
 

@@ -30,7 +30,6 @@ from jobyard.cli.arguments.target import DEFAULT_NAMESPACE, Target, target_optio
 from jobyard.cli.attending import Attendance, attending
 from jobyard.cli.commands.accepting import accepted, no_job, told_by_controllers
 from jobyard.cli.ending import CANNOT_GO_ON, HUNG_UP, INTERRUPTED, TIMED_OUT, Ends, until_ended
-from jobyard.cli.output import rows
 from jobyard.cli.output.left_runs import tell_of_left_runs
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.output.screen import Screen
@@ -45,7 +44,7 @@ from jobyard.engine.runs.runs import Record, now
 from jobyard.jobs.following import Following
 from jobyard.jobs.one_object import Reference
 from jobyard.jobs.submission import SubmissionError, is_job, submit, title_of
-from jobyard.jobs.view import JobView
+from jobyard.jobs.view import JobView, stopped
 from jobyard.manifest.reading import Document
 from jobyard.node.ordering.environment import inherited
 
@@ -277,7 +276,7 @@ async def _run_here(
             show.abandon()
         else:
             # What still runs goes with the engine.
-            report(show, [rows.stopped(view) for view in views], flags.output, code)
+            report(show, [stopped(view) for view in views], flags.output, code)
             if flags.keep and code not in (TIMED_OUT, INTERRUPTED):
                 _tell_how_to_look(views, namespace)
         return code

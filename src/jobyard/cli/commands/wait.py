@@ -15,16 +15,16 @@ from jobyard.cli.arguments.durations import Duration
 from jobyard.cli.arguments.selecting import JOBS, chosen
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import ask, found, looked_for
-from jobyard.cli.output.saying import say, say_json
-from jobyard.cli.output.troubles import on_stderr
+from jobyard.cli.output.saying import say, say_aside, say_json
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import NOT_FOUND
 from jobyard.client.request import PODS, Resource, get, resource_of
 from jobyard.client.resources import CLAIMS, NAMESPACES
 from jobyard.client.sender import Sender
-from jobyard.controller.world import JOB_KINDS
 from jobyard.jobs.one_object import DELETED, Reference, until_object
+from jobyard.jobs.troubles import Troubles
 from jobyard.jobs.view import OVER, view_of
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.schema.wording import suggestion
 
 TIMED_OUT: Final = 124
@@ -201,7 +201,7 @@ async def _until(sender: Sender, first: _First, wish: Wish, timeout: float | Non
 
     try:
         async with asyncio.timeout(timeout):
-            last = await until_object(sender, reference, is_settled, on_stderr())
+            last = await until_object(sender, reference, is_settled, Troubles(say_aside))
     except TimeoutError:
         return End(reference, seen, is_wanted=False, is_late=True)
     phase = DELETED if last is None else phase_of(last)

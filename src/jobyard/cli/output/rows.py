@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from jobyard.cli.output.style import Palette, duration, table
-from jobyard.jobs.view import JobView, ReplicaView
+from jobyard.jobs.view import ENDED, JobView, ReplicaView
 from jobyard.terminal.sequences import in_a_row
 from jobyard.terminal.widths import cut
 
@@ -21,8 +21,6 @@ HEAD: Final = ("REPLICA", "PHASE", "EXIT", "RESTARTS", "MESSAGE")
 ROWS_MAX: Final = 16
 # Off a terminal a message may be so long.
 REMARK_COLUMNS: Final = 120
-# Rows of a replica that isn't there for good.
-_ENDED: Final = ("Succeeded", "Failed", "Stopped")
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -52,7 +50,7 @@ def live_lines(jobs: Sequence[Timed], palette: Palette, lines_max: int) -> list[
 def last_lines(job: Timed, palette: Palette, columns: int | None) -> list[str]:
     """How a job ended, with all its replicas."""
     view = job.view
-    goes_on = any(row.phase not in _ENDED for row in view.replicas)
+    goes_on = any(row.phase not in ENDED for row in view.replicas)
     word = view.phase.lower() if view.is_over else "was left" if goes_on else "was stopped"
     rest = "" if view.is_over else ", before its end"
     painted = palette.bold if view.has_succeeded else palette.failure
@@ -63,15 +61,6 @@ def last_lines(job: Timed, palette: Palette, columns: int | None) -> list[str]:
     shown = [row if columns is None else cut(row, columns) for row in rows]
     # Below a long table again: its beginning has left the terminal.
     return [*lines, *shown, *(lines if len(view.replicas) > ROWS_MAX else [])]
-
-
-def stopped(view: JobView) -> JobView:
-    """The job when all that still ran of it has been stopped."""
-    rows = tuple(
-        row if row.phase in _ENDED else msgspec.structs.replace(row, phase="Stopped")
-        for row in view.replicas
-    )
-    return msgspec.structs.replace(view, replicas=rows)
 
 
 def cells(row: ReplicaView, palette: Palette, remark_columns: int = 1000) -> list[str]:
@@ -103,7 +92,7 @@ def _with_rows(job: Timed, palette: Palette) -> list[str]:
 
 def _live_cells(row: ReplicaView, job: Timed, palette: Palette) -> list[str]:
     *front, remark = cells(row, palette)
-    is_speaking = row.phase not in _ENDED
+    is_speaking = row.phase not in ENDED
     return [*front, remark or (job.unfinished.get(row.name, "") if is_speaking else "")]
 
 

@@ -48,6 +48,11 @@ def has_unseen(text: str) -> bool:
     return _UNSEEN.search(text) is not None
 
 
+def say_aside(text: str) -> None:
+    """A line on standard error, apart from what was asked for."""
+    say(text, err=True)
+
+
 def say_problem(problem: click.ClickException) -> None:
     """What is wrong, as click words it."""
     words = io.StringIO()

@@ -23,15 +23,14 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from jobyard.api.kinds import KINDS
 from jobyard.api.parts.status import Phase
-from jobyard.plan.lowering.table import has_replicas
+from jobyard.plan.lowering.table import JOB_KINDS
 
 # How many jobs there are by kind and phase; what isn't in it counts as none.
 JobCounts = Mapping[tuple[str, str], int]
 
-JOB_KINDS: Final = tuple(kind.name for kind in KINDS if has_replicas(kind))
 VERBS: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
+_LABELS: Final = tuple(kind.name for kind in JOB_KINDS)
 PHASES: Final = tuple(phase.value for phase in Phase)
 OTHER: Final = "other"
 
@@ -170,7 +169,7 @@ class _Jobs(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         # Every pair has a series: what is zero now would otherwise keep its last value.
-        counts = dict.fromkeys(((kind, phase) for kind in JOB_KINDS for phase in PHASES), 0)
+        counts = dict.fromkeys(((kind, phase) for kind in _LABELS for phase in PHASES), 0)
         for (kind, phase), count in self.source().items():
             counts[_known(kind), phase if phase in PHASES else Phase.UNKNOWN] += count
         family = self._family()
@@ -187,5 +186,5 @@ def _counter(registry: CollectorRegistry, name: str, text: str) -> Counter:
 
 
 def _known(kind: str) -> str:
-    assert kind in JOB_KINDS, f"metrics: {kind} is not a kind of job; a label must be bounded"
+    assert kind in _LABELS, f"metrics: {kind} is not a kind of job; a label must be bounded"
     return kind

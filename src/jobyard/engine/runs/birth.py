@@ -1,6 +1,6 @@
 """An engine of a run as whoever starts it sees it: prepared, being started, there or not.
 
-The command holds these; the process behind them is `jobyard.engine.runs.private`. One pipe tells a prepared
+The command holds these; the process behind them is that of `private`. One pipe tells a prepared
 process what to run, another tells where the engine is, or why it isn't.
 """
 

@@ -7,7 +7,7 @@ next engine on its folder takes them up.
 
 The first engine of a run is forked, before there is a loop or a thread: to start Python again
 takes longer than a short job runs. It loads what it needs while the command still looks at its
-files, and is told then what to run. Later ones are started as `python -m jobyard.engine.runs.private`.
+files, and is told then what to run. Later ones are started by `python -m` and this module's name.
 """
 
 from __future__ import annotations

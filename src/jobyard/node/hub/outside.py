@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import Final
 
 from jobyard.node.hub.wire import OUTSIDE_LOG_NAME
+from jobyard.node.shared.private_network import RESOLVER
 
 # Held by the hub and all supervisors; the program ends when the last of them does.
 LIFELINE_DESCRIPTOR: Final = 102
 NO_WAY: Final = "none"
 # The pid of the shell that ends the program.
 KEEPER_NAME: Final = "outside-keeper"
-# Where pasta answers for the real resolver: an address for documents, so nobody else is there.
-RESOLVER: Final = "192.0.2.53"
-# Where slirp4netns lives, with its own.
-SLIRP_NETWORK: Final = "10.0.2.0/24"
+# The resolver of slirp4netns, in its own network.
 SLIRP_RESOLVER: Final = "10.0.2.3"
 _TUN: Final = "/dev/net/tun"
 _READY_SECONDS: Final = 3.0

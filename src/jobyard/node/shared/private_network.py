@@ -13,8 +13,10 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 from typing import Final
 
-from jobyard.node.hub.outside import RESOLVER, SLIRP_NETWORK
-
+# Where pasta answers for the real resolver: an address for documents, so nobody else is there.
+RESOLVER: Final = "192.0.2.53"
+# Where slirp4netns lives.
+SLIRP_NETWORK: Final = "10.0.2.0/24"
 DEFAULT_NETWORK: Final = IPv4Network("100.96.0.0/16")
 _PREFIX_MIN: Final = 8
 _PREFIX_MAX: Final = 24

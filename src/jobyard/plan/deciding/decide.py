@@ -16,7 +16,6 @@ import msgspec
 
 from jobyard.api.beamjob import BeamJobStatus
 from jobyard.api.parts.status import ConditionType, JobStatus, Phase
-from jobyard.plan.deciding.deadline import clock_of, deadline_at, deadline_passed
 from jobyard.plan.deciding.finishing import after_the_end, ending
 from jobyard.plan.deciding.initialization import Initialization, initialization, obstructed_pods
 from jobyard.plan.deciding.phases import has_started, phase_of, started_at
@@ -33,6 +32,7 @@ from jobyard.plan.deciding.pods import (
 from jobyard.plan.deciding.recovery import Course, course_of, decided_together
 from jobyard.plan.deciding.restarts import with_delays, with_restarts
 from jobyard.plan.deciding.supporting import Equipment, equipment
+from jobyard.plan.facts.deadline import clock_of, deadline_at, deadline_passed
 from jobyard.plan.facts.decision import (
     ChildKey,
     Delete,

@@ -13,11 +13,11 @@ import msgspec
 
 from jobyard.api.parts.status import ConditionType, JobStatus, ReplicaPhase, TaskStatus
 from jobyard.plan.deciding.cleanup import clean_up
-from jobyard.plan.deciding.deadline import clock_of
 from jobyard.plan.deciding.phases import started_at
 from jobyard.plan.deciding.pods import delete_of, overdue
 from jobyard.plan.deciding.supporting import equipment
 from jobyard.plan.deciding.ttl import expires_at
+from jobyard.plan.facts.deadline import clock_of
 from jobyard.plan.facts.decision import Delete, Event, Observed, Plan, earliest
 from jobyard.plan.facts.outcome import Outcome
 from jobyard.plan.facts.standing import Standing, memories_of, pods_by_replica, standing_of

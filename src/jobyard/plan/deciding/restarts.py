@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from jobyard.api.parts.replicas import RestartPolicy
-from jobyard.plan.facts.ends import End
+from jobyard.plan.facts.ends import End, delay_seconds
 from jobyard.plan.facts.standing import Standing, State
 from jobyard.plan.lowering.description import Restart
 from jobyard.plan.moments import seconds_of, text_of
 
 # Exit codes that ExitCode takes for the environment's fault: SIGINT, SIGKILL, SIGUSR1, SIGTERM.
 RETRYABLE_EXIT_CODES = frozenset({130, 137, 138, 143})
-DELAY_MAX_SECONDS = 300
 LONG_RUN_SECONDS = 600
 
 
@@ -49,11 +48,6 @@ def may_restart(standing: Standing, left: int | None) -> bool:
     restart = standing.role.restart
     wants = wants_restart(restart.policy, standing.end)
     return wants and is_within(restart, standing.restarts, left)
-
-
-def delay_seconds(failures_in_a_row: int) -> int:
-    """1 s, doubling up to 5 min."""
-    return int(min(2 ** min(max(failures_in_a_row - 1, 0), 16), DELAY_MAX_SECONDS))
 
 
 def with_restarts(standings: Iterable[Standing], left: int | None, now: float) -> list[Standing]:

@@ -16,6 +16,8 @@ from jobyard.plan.lowering.description import Role
 # A pod's end is timed by its node, the wish to delete it by the API server.
 SKEW_SECONDS = 5
 
+DELAY_MAX_SECONDS = 300
+
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How an attempt of a replica ended."""
@@ -104,3 +106,8 @@ def was_taken_away(pod: Pod, end: End) -> bool:
         # Nothing of it ended by itself, or nobody knows when.
         return not end.succeeded
     return end.finished_at + SKEW_SECONDS >= pod.taken_away_at
+
+
+def delay_seconds(failures_in_a_row: int) -> int:
+    """How long after so many failures the next attempt begins: 1 s, doubling up to 5 min."""
+    return int(min(2 ** min(max(failures_in_a_row - 1, 0), 16), DELAY_MAX_SECONDS))

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from jobyard.api.changes import held_fields
-from jobyard.api.kinds import Kind
+from jobyard.api.kinds import KINDS, Kind
 from jobyard.api.parts.value import ObjectMeta
 from jobyard.plan.lowering.description import Description, Identity
 from jobyard.plan.lowering.kinds import (
@@ -40,16 +40,15 @@ _LOWERINGS: Mapping[str, Callable[[Any, Identity], Description]] = {
     "XGBoostTrainingJob": xgboosttrainingjob.lower,
 }
 
+# The kinds that run something.
+JOB_KINDS: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind.name in _LOWERINGS)
+
 
 def described(kind: Kind, admitted: Mapping[str, Any]) -> Description | None:
     """The description of an object that the API server has taken; None if it has no replicas."""
     if kind.name not in _LOWERINGS:
         return None
     return lowered(kind, msgspec.convert(admitted, kind.type))
-
-
-def has_replicas(kind: Kind) -> bool:
-    return kind.name in _LOWERINGS
 
 
 def lowered(kind: Kind, job: Any) -> Description:

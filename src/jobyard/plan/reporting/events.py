@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobyard.api.parts.status import ConditionType, JobStatus, Phase, ReplicaPhase, Truth
-from jobyard.plan.deciding.restarts import delay_seconds
 from jobyard.plan.facts.decision import HINDRANCES, QUOTA_EXCEEDED, Event, EventType
+from jobyard.plan.facts.ends import delay_seconds
 from jobyard.plan.facts.last_words import shortened
 from jobyard.plan.facts.outcome import Outcome
 from jobyard.plan.facts.standing import Standing, State

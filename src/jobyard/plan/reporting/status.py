@@ -18,7 +18,7 @@ from jobyard.api.parts.status import (
     TensorboardTrainingStatus,
     TrainingStatus,
 )
-from jobyard.plan.deciding.deadline import Clock
+from jobyard.plan.facts.deadline import Clock
 from jobyard.plan.facts.decision import HINDRANCES, QUOTA_EXCEEDED, Observed
 from jobyard.plan.facts.outcome import Outcome
 from jobyard.plan.facts.standing import Standing, State

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jobyard.cli.output.saying import say
 from jobyard.client.errors import ClientError, ConnectionFailedError, RefusedError
 
 
@@ -26,8 +25,3 @@ class Troubles:
         if said not in self._told:
             self._told.add(said)
             self._tell(f"{said} (trying again; Ctrl-C ends it)")
-
-
-def on_stderr() -> Troubles:
-    """For a command that has nothing else on the screen."""
-    return Troubles(lambda text: say(text, err=True))
