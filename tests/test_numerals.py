@@ -136,7 +136,7 @@ ALLOWED = {
     "node/shared/locks.py": "what the kernel says about a lock",
     "node/agent/pod_step.py": "seconds that are numbers already",
     "plan/facts/log_tail.py": "patterns that know a line when they see one; nothing is converted",
-    "plan/deciding/restarts.py": "a power of two, with a bound",
+    "plan/facts/ends.py": "a power of two, with a bound",
     "plan/lowering/sharing.py": "a share of numbers",
     "plan/facts/failure_signs.py": "as in `log_tail`",
     "server/messages/json_text.py": "looks at the length of a number before it is one",

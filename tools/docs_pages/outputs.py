@@ -2,7 +2,7 @@
 
 In a Markdown file, a comment names the command whose output stands in the block below it:
 `output of: jobyard explain`, with `| head -N` behind it if the first lines are enough.
-`cat` is known too, and `file: PATH` puts in a file as it is. What kubectl prints needs a
+`cat` is known too; `file: PATH` puts in a file as it is, `folders of: PATH` a tree of folders. What kubectl prints needs a
 cluster: those blocks stay as they are unless the caller brings a kubectl, as the tests do. What
 `jobyard run` prints is another thing: see `docs_pages.runs`.
 """
@@ -17,16 +17,17 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from docs_pages.folders import folder_tree
 from docs_pages.runs import ran, typed
 from jobyard.cli.main import cli
 
 _BLOCK = re.compile(
-    r"^<!-- (?P<what>output of|file): (?P<words>.+?)"
+    r"^<!-- (?P<what>output of|file|folders of): (?P<words>.+?)"
     r"(?P<of> of [0-9a-f]{12}(?: [0-9a-f]{12})?)? -->\n+"
     r"```(?P<language>\w+)\n(?P<content>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"^<!-- (?:output of|file): ", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:output of|file|folders of): ", re.MULTILINE)
 _HEAD = re.compile(r" \| head -(\d+)$")
 
 
@@ -48,6 +49,8 @@ def refreshed(text: str, root: Path, kubectl: Kubectl | None = None) -> str:
             return ran(found, root)
         if found["what"] == "file":
             content = (root / words).read_text()
+        elif found["what"] == "folders of":
+            content = folder_tree(root / words)
         elif not words.startswith("kubectl "):
             content = transcript(words, root)
         elif kubectl is not None:
@@ -57,7 +60,7 @@ def refreshed(text: str, root: Path, kubectl: Kubectl | None = None) -> str:
         return f"{whole[:start]}{content}```"
 
     if len(_MARK.findall(text)) != len(_BLOCK.findall(text)):
-        raise BadMarkError("an 'output of' or 'file' comment has no block of code after it")
+        raise BadMarkError("an 'output of', 'file' or 'folders of' comment has no block of code after it")
     return _BLOCK.sub(block, text)
 
 
