@@ -268,6 +268,31 @@ def test_the_picture_shows_what_the_commands_print() -> None:
         assert re.sub(r"\s", "", plain) in re.sub(r"\s", "", drawn).replace("$jobyard", "jobyard")
 
 
+PLACES = re.compile(r"`((?:src/jobyard/)?(?:[a-z_]+/)+(?:[a-z_0-9]+\.(?:py|json|sh|toml))?)`")
+PAGES_OF_PLACES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/development.md")
+
+
+def missing_places(text: str) -> list[str]:
+    """Modules and folders that a page names and that aren't there."""
+    roots = (ROOT, ROOT / "src" / "jobyard")
+    return [
+        found
+        for found in PLACES.findall(text)
+        if not any((root / found).exists() for root in roots)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES_OF_PLACES)
+def test_the_map_names_what_is_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert not missing_places(text)
+    assert PLACES.search(text)
+
+
+def test_the_test_of_the_map_can_fail() -> None:
+    assert missing_places("look at `plan/nowhere.py` and `tests/`") == ["plan/nowhere.py"]
+
+
 def test_the_picture_of_the_layers_is_that_of_the_contract() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contract = settings["tool"]["importlinter"]["contracts"][0]["layers"]

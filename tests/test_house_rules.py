@@ -23,6 +23,8 @@ EVERY_PYTHON_FILE = sorted(
 MODULE_LINES_MAX = 350
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 7
+# Where a list is what one looks for: one module a command.
+FOLDER_MODULES_MAX = {"commands": 40}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "handler"}
 
 
@@ -98,6 +100,24 @@ def untidy(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_a_module_is_tidy(path: Path) -> None:
     assert not list(untidy(path))
+
+
+def crowded(package: Path) -> Iterator[str]:
+    """Folders in which nobody finds anything: too many modules side by side."""
+    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+        count = sum(not path.name.startswith("__") for path in folder.glob("*.py"))
+        if count > FOLDER_MODULES_MAX.get(folder.name, 22):
+            yield f"{folder.relative_to(package)} has {count} modules: which belong together?"
+
+
+def test_no_folder_is_crowded() -> None:
+    assert not list(crowded(ROOT / "src" / "jobyard"))
+
+
+def test_the_test_of_crowded_folders_can_fail(tmp_path: Path) -> None:
+    for n in range(23):
+        (tmp_path / f"module_{n}.py").write_text("")
+    assert len(list(crowded(tmp_path))) == 1
 
 
 def test_the_tidy_test_can_fail(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 In a Markdown file, a comment names the command whose output stands in the block below it:
 `output of: jobyard explain`, with `| head -N` behind it if the first lines are enough.
-`cat` is known too; `file: PATH` puts in a file as it is, `folders of: PATH` a tree of folders. What kubectl prints needs a
-cluster: those blocks stay as they are unless the caller brings a kubectl, as the tests do. What
-`jobyard run` prints is another thing: see `docs_pages.runs`.
+`cat` is known too; `file: PATH` puts in a file as it is, `folders of: PATH` a tree of folders. What
+kubectl prints needs a cluster: those blocks stay as they are unless the caller brings a kubectl, as
+the tests do. What `jobyard run` prints is another thing: see `docs_pages.runs`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def refreshed(text: str, root: Path, kubectl: Kubectl | None = None) -> str:
         return f"{whole[:start]}{content}```"
 
     if len(_MARK.findall(text)) != len(_BLOCK.findall(text)):
-        raise BadMarkError("an 'output of', 'file' or 'folders of' comment has no block of code after it")
+        raise BadMarkError("an 'output of', 'file' or 'folders of' has no block of code below it")
     return _BLOCK.sub(block, text)
 
 

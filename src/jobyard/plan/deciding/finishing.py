@@ -16,11 +16,11 @@ from jobyard.plan.deciding.cleanup import clean_up
 from jobyard.plan.deciding.phases import started_at
 from jobyard.plan.deciding.pods import delete_of, overdue
 from jobyard.plan.deciding.supporting import equipment
-from jobyard.plan.deciding.ttl import expires_at
 from jobyard.plan.facts.deadline import clock_of
 from jobyard.plan.facts.decision import Delete, Event, Observed, Plan, earliest
 from jobyard.plan.facts.outcome import Outcome
 from jobyard.plan.facts.standing import Standing, memories_of, pods_by_replica, standing_of
+from jobyard.plan.moments import seconds_of
 from jobyard.plan.reporting.conditions import INITIALIZED, YES, Holding, condition, may_have_pods
 from jobyard.plan.reporting.events import changes, ends, named
 from jobyard.plan.reporting.rows import aggregate_of, fitting, row_of
@@ -168,3 +168,10 @@ def _as_stored(seen: Observed, stored: JobStatus) -> Iterator[Standing]:
             of_replica = pods.get((task.type, rank), ())
             memory = memories[task.type][rank]
             yield standing_of(roles[task.type], rank, row.name, of_replica, memory)
+
+
+def expires_at(completion_time: str | None, ttl_seconds: int | None) -> float | None:
+    """When a finished job is deleted."""
+    if completion_time is None or ttl_seconds is None:
+        return None
+    return seconds_of(completion_time) + ttl_seconds

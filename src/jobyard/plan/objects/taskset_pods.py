@@ -22,7 +22,7 @@ from jobyard.plan.lowering.names import (
     label_value,
     pod_name,
 )
-from jobyard.plan.objects.containers import with_env, with_last_words
+from jobyard.plan.objects.pods import with_env, with_last_words
 
 
 class TaskReplica(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jobyard.server.kinds.claims import CLAIM_DEFAULTS
-from jobyard.server.kinds.pods.images import tag_of
 from jobyard.server.kinds.surroundings import Surroundings
 from jobyard.server.kinds.types.decoding import Default
 from jobyard.server.kinds.types.kubernetes_schemas import CORE
@@ -29,7 +28,18 @@ def _container(container: dict[str, Any]) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    return "Always" if tag_of(image) == "latest" else "IfNotPresent"
+    return "Always" if _tag_of(image) == "latest" else "IfNotPresent"
+
+
+def _tag_of(image: str) -> str:
+    """The tag; `latest` where neither a tag nor a digest is given, nothing for no image."""
+    if not image or image != image.strip():
+        return ""
+    name, at, _ = image.partition("@")
+    _, colon, tag = name.rpartition(":")
+    if colon and "/" not in tag:
+        return tag
+    return "" if at else "latest"
 
 
 def _volume(volume: dict[str, Any]) -> None:
