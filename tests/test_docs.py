@@ -268,6 +268,25 @@ def test_the_picture_shows_what_the_commands_print() -> None:
         assert re.sub(r"\s", "", plain) in re.sub(r"\s", "", drawn).replace("$jobyard", "jobyard")
 
 
+FENCED = re.compile(r"(?:^<!-- [^\n]* -->\n+)?^```\w+\n.*?^```$", re.MULTILINE | re.DOTALL)
+REMARK = re.compile(r" +# .*$", re.MULTILINE)
+
+
+def commands_of(page: str) -> list[str]:
+    """The blocks of a page as a machine would read them: without remarks."""
+    return [REMARK.sub("", block) for block in FENCED.findall((ROOT / page).read_text())]
+
+
+@pytest.mark.parametrize(
+    ("page", "translated"),
+    [("README.md", "README.zh-CN.md"), ("docs/tutorial.md", "docs/zh/tutorial.md")],
+)
+def test_a_translation_shows_the_same_commands(page: str, translated: str) -> None:
+    wanted = commands_of(page)
+    assert len(wanted) > 5
+    assert commands_of(translated) == wanted
+
+
 PLACES = re.compile(r"`((?:src/jobyard/)?(?:[a-z_]+/)+(?:[a-z_0-9]+\.(?:py|json|sh|toml))?)`")
 PAGES_OF_PLACES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/development.md")
 
