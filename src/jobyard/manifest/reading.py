@@ -192,8 +192,9 @@ def _listed(value: JSON) -> list[JSON] | None:
 
 
 def _with_kind(item: JSON, said: dict[str, JSON]) -> JSON:
-    is_without = isinstance(item, dict) and not item.keys() & said.keys()
-    return {**said, **item} if is_without else item
+    if not isinstance(item, dict) or item.keys() & said.keys():
+        return item
+    return {**said, **item}
 
 
 def _item(document: Composed, index: int, value: JSON) -> Composed:
