@@ -481,6 +481,16 @@ def test_an_empty_rendezvous_is_the_default_one() -> None:
     assert command[command.index("--rdzv_backend") + 1] == "c10d"
 
 
+def test_an_api_server_takes_the_pods_and_services_of_empty_words(kubectl: Kubectl) -> None:
+    port = {"name": "http", "port": 80, "targetPort": 0, "protocol": ""}
+    of_job = made(generic(template=EMPTY_POD, service={"ports": [port]}))
+    of_tasks = made(tasks({"template": EMPTY_POD}))
+    for title, child in (of_job | of_tasks).items():
+        done = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(child))
+        assert done.returncode == 0, title
+    assert {"Service/a-worker-0", "Pod/a-worker-0", "Pod/a-worker-0-0-0"} <= {*of_job, *of_tasks}
+
+
 def test_both_managers_have_hadoops_configuration_and_the_key() -> None:
     key = {"secretName": "gcp", "keyFile": "key.json", "mountPath": "/keys/"}
     found = made(beam(hadoopConfig={"configMapName": "hadoop"}, gcpConfig={"serviceAccount": key}))
