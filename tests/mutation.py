@@ -22,7 +22,7 @@ FOREIGN: tuple[Any, ...] = (
     "/t9k/hostfile", "/t9k/mnt", "500m", "1Gi", "1e3", "1Ki1", ".5", "5.", "+1", "0.5.1", "3w",
     "2h45m", "1ms", "3.5", "4.0", "1.19", "t9k://pvc/a/b", "t9k://pvc/", "--autotuning=run",
     "--module", "--rdzv_endpoint", "Always", "OnFailure", "Never", "ExitCode", "All", "None",
-    "c10d", "etcd", "etcd-v2", "chief", "ps", "master", "launcher", "RoleFailed", "NoAction",
+    "all", "c10d", "etcd", "etcd-v2", "chief", "ps", "master", "launcher", "RoleFailed", "NoAction",
     "mpi-worker", "tensorflow", "xgboost", "TCP", "$(rank)", "2026-01-31T12:00:00Z",
     [], [[]], [None], [0], ["a"], ["--module"], [{}], [{"name": "a"}], [{"type": "worker"}],
     {}, {"a": 1}, {"a": None}, {"worker": [0]}, {"worker": []}, {"nobody": [0]}, {"name": "x"},

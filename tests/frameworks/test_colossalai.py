@@ -47,9 +47,24 @@ def test_two_workers_train_one_model(yard: Yard) -> None:
 
 @pytest.mark.proves("colossalai", "ColossalAIJob", "immediate, both shapes; no root")
 def test_both_shapes_of_the_kind(ordinary_yard: Yard) -> None:
-    """At once: most of the time goes by while one process of each job imports torch."""
-    other = str(EXAMPLES / "replica-specs.yaml")
+    """At once: most of the time goes by while one process of each job imports torch.
+
+    The second as the platform's users have it: extraArgs, and a launcher without containers.
+    """
+    program, job = yaml.safe_load_all((EXAMPLES / "replica-specs.yaml").read_text())
+    config = job["spec"]["torchConfig"]
+    del config["torchArgs"]
+    config["extraArgs"] = ["--extra_launch_args", "max_restarts=2"]
+    told = (
+        'import os\nprint("restarts " + os.environ["TORCHELASTIC_MAX_RESTARTS"] + "\\n", end="")\n'
+    )
+    program["data"]["train.py"] = told + program["data"]["train.py"]
+    (workers,) = (each for each in job["spec"]["replicaSpecs"] if each["type"] == "worker")
+    launcher = {"type": "launcher", "template": {"spec": {"containers": None}}}
+    job["spec"]["replicaSpecs"] = [launcher, workers]
+    other = str(ordinary_yard.person.write("other.yaml", yaml.safe_dump_all([program, job])))
     ran = ordinary_yard.run("colossalaijob/immediate.yaml", other)
+    assert ran.lines().count("restarts 2") == 4, ran.text
     two_ranks_have_summed(ran)
     four = [line for line in ran.lines() if re.fullmatch(r"rank \d of 4: .*", line)]
     assert sorted(four) == [f"rank {n} of 4: the sum is 6" for n in range(4)], ran.text

@@ -13,7 +13,7 @@ import msgspec
 
 from jobyard.manifest.fields import CORE_FIELDS, fields_of, type_name
 from jobyard.schema.node import CompiledRule, Node
-from jobyard.schema.wording import mismatch
+from jobyard.schema.wording import advised, mismatch
 
 # A bound that only says "what the machine can hold" is no news to a reader.
 _INT32_MAX = 2**31 - 1
@@ -90,7 +90,7 @@ def notes(node: Node, *, is_core: bool = False) -> tuple[str, ...]:
     if node.default not in (msgspec.UNSET, {}):
         out.append(f"default `{_literal(node.default)}`")
     if node.enum:
-        out.append("one of " + ", ".join(f"`{value}`" for value in node.enum))
+        out.append("one of " + ", ".join(f"`{value}`" for value in advised(node.enum)))
     out += _numbers(node)
     out += _sizes(node)
     if node.list_keys:

@@ -26,17 +26,23 @@ def open_api_schema(kind: Kind) -> JSONSchema:
     """The whole schema of a kind, as it stands in its CRD. Callers must not change it."""
     schema = derived(kind.type)
     properties = _META | schema["properties"] | _META
-    # What isn't known of a job stays absent: defaults would only make its status larger.
-    return {**schema, "properties": properties | {"status": _bare(properties["status"])}}
+    return {**schema, "properties": properties | {"status": _observed(properties["status"])}}
 
 
-def _bare(schema: Any) -> Any:
-    """The schema without defaults; no field of a status is called so."""
-    if isinstance(schema, list):
-        return [_bare(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {key: _bare(value) for key, value in schema.items() if key != "default"}
+def _observed(schema: JSONSchema) -> JSONSchema:
+    """The schema of a status, or of a part of one.
+
+    What isn't known of a job stays absent: defaults would only make its status larger. And fields
+    that aren't known are no fault: objects that were read from another platform have a status
+    with fields of its own. It is dropped in whole, but a strict kubectl would refuse the file.
+    """
+    out = {key: value for key, value in schema.items() if key != "default"}
+    if "items" in out:
+        out["items"] = _observed(out["items"])
+    if "properties" in out:
+        out["properties"] = {name: _observed(sub) for name, sub in out["properties"].items()}
+        out["x-kubernetes-preserve-unknown-fields"] = True
+    return out
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Self
 
 from jobyard.api.changes import change_rules
 from jobyard.api.parts.job_spec import RigidJobSpec
@@ -31,7 +31,7 @@ from jobyard.api.rules import (
     lacking,
     pod_name_length,
 )
-from jobyard.schema.derive import described
+from jobyard.schema.derive import Spelled, described
 from jobyard.schema.rule import Rule, formatted
 
 RULES_MAX = 256
@@ -48,12 +48,16 @@ Ranks = Annotated[tuple[Rank, ...], described(min_length=1, max_length=RANKS_MAX
 GivenReplicas = Annotated[dict[str, Ranks], described(min_length=1, max_length=TYPES_MAX)]
 
 
-class GenericRestartPolicy(StrEnum):
+class GenericRestartPolicy(Spelled):
     """When a replica that ended is started again."""
 
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
     ALWAYS = "Always"
+
+    @classmethod
+    def other_spellings(cls) -> Mapping[str, Self]:
+        return {"": cls.ON_FAILURE}
 
 
 class Restart(Value):
@@ -190,7 +194,10 @@ class GenericJobSpec(RigidJobSpec):
     ] = None
     clean_up_policy: Annotated[
         CleanUpPolicy,
-        described("Which pods are deleted at the end: none, all, or those that haven't ended."),
+        described(
+            "Which pods are deleted at the end: none, all, or those that haven't ended; in lower"
+            " case it is the same."
+        ),
     ] = CleanUpPolicy.NONE
     ttl_seconds_after_finished: TimeToLive = None
 

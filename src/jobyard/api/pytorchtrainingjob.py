@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Self
 
 from jobyard.api.changes import change_rules
 from jobyard.api.parts.job_spec import TrainingSpec
@@ -19,7 +19,7 @@ from jobyard.api.rules import (
     name_with_suffix,
     pod_name_length,
 )
-from jobyard.schema.derive import described
+from jobyard.schema.derive import Spelled, described
 from jobyard.schema.rule import Rule, formatted
 
 WEIGHT_MAX = 1000
@@ -37,12 +37,16 @@ class PyTorchReplica(TrainingReplica):
     ] = 1
 
 
-class RendezvousBackend(StrEnum):
+class RendezvousBackend(Spelled):
     """How torchrun's agents find one another."""
 
     C10D = "c10d"
     ETCD = "etcd"
     ETCD_V2 = "etcd-v2"
+
+    @classmethod
+    def other_spellings(cls) -> Mapping[str, Self]:
+        return {"": cls.C10D}
 
 
 class TorchrunConfig(Switch):
@@ -74,7 +78,7 @@ class TorchrunConfig(Switch):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel=f"!{on('self')} || self.rdzvBackend == 'c10d' || (has(self.extraOptions)"
+            cel=f"!{on('self')} || self.rdzvBackend in ['c10d', ''] || (has(self.extraOptions)"
             " && self.extraOptions.exists(o, o == '--rdzv_endpoint' || o == '--rdzv-endpoint'"
             " || o.startsWith('--rdzv_endpoint=') || o.startsWith('--rdzv-endpoint=')))",
             message="the etcd backends need --rdzv_endpoint in extraOptions,"

@@ -177,11 +177,24 @@ def _items(composed: Composed, text: Text) -> Iterator[Composed]:
 
 
 def _listed(value: JSON) -> list[JSON] | None:
-    """The items if it is what `kubectl get -o yaml` writes for several objects."""
+    """The items if it is what `kubectl get -o yaml` writes for several objects, or a server.
+
+    An item of a `GenericJobList` that says nothing of its kind is a GenericJob, as with kubectl.
+    """
     match value:
-        case {"apiVersion": "v1", "kind": str() as kind, "items": list() as items}:
-            return items if kind.endswith("List") else None
+        case {"apiVersion": "v1", "kind": "List", "items": list() as items}:
+            return items
+        case {"apiVersion": str() as api, "kind": str() as kind, "items": list() as items}:
+            named = kind.removesuffix("List")
+            if named not in ("", kind):
+                return [_with_kind(item, {"apiVersion": api, "kind": named}) for item in items]
     return None
+
+
+def _with_kind(item: JSON, said: dict[str, JSON]) -> JSON:
+    if not isinstance(item, dict) or item.keys() & said.keys():
+        return item
+    return {**said, **item}
 
 
 def _item(document: Composed, index: int, value: JSON) -> Composed:

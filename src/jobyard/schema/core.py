@@ -6,7 +6,8 @@ What is changed here, and why:
 * lists are plain values: no list-type map. Pods allow some of those lists to repeat a
   key (env, ports), and a job's template is replaced as a whole, never merged;
 * bounds, which CEL's cost estimate needs, and what every pod's container names must be;
-* a template's metadata is cut down to what a template can set.
+* a template's metadata is cut down to what a template can set;
+* an empty text where Kubernetes takes it for absent: templates of charts are full of them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,21 @@ _TEMPLATE_METADATA = (
     "name",
     "namespace",
 )
+# Words of a closed set that a pod's own API defaults when they are empty. Those that Go has as
+# pointers aren't among them: an empty one is refused there, too.
+_EMPTY_IS_ABSENT = frozenset(
+    {
+        "dnsPolicy",
+        "effect",
+        "imagePullPolicy",
+        "operator",
+        "protocol",
+        "pullPolicy",
+        "restartPolicy",
+        "scheme",
+        "terminationMessagePolicy",
+    }
+)
 
 
 @cache
@@ -80,11 +96,19 @@ def _inlined(schema: JSONSchema) -> JSONSchema:
         return core_schema(schema["$ref"])
     out = dict(schema)
     if "properties" in schema:
-        out["properties"] = {name: _inlined(sub) for name, sub in schema["properties"].items()}
+        spared = _EMPTY_IS_ABSENT - {*schema.get("required", ())}
+        out["properties"] = {
+            name: _with_empty(_inlined(sub)) if name in spared else _inlined(sub)
+            for name, sub in schema["properties"].items()
+        }
     for key in ("items", "additionalProperties"):
         if key in schema:
             out[key] = _inlined(schema[key])
     return out
+
+
+def _with_empty(schema: JSONSchema) -> JSONSchema:
+    return {**schema, "enum": [*schema["enum"], ""]} if "enum" in schema else schema
 
 
 def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:

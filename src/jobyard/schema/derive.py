@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import msgspec
 from msgspec import inspect
@@ -81,7 +81,7 @@ def _schema(info: inspect.Type) -> JSONSchema:
                 **bounds,
             }
         case inspect.EnumType():
-            return {"type": "string", "enum": [str(member) for member in info.cls]}
+            return {"type": "string", "enum": _words(info.cls)}
         case inspect.BoolType():
             return {"type": "boolean"}
         case inspect.IntType():
@@ -100,6 +100,24 @@ def _schema(info: inspect.Type) -> JSONSchema:
             }
         case _:
             raise TypeError(f"no structural schema for {info}")
+
+
+class Spelled(StrEnum):
+    """A closed set of words, of which some have other spellings that are in use."""
+
+    @classmethod
+    def other_spellings(cls) -> Mapping[str, Self]:
+        """What is taken for which word; an empty text is how Go writes that nobody has said one."""
+        raise NotImplementedError
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        return cls.other_spellings().get(value) if isinstance(value, str) else None
+
+
+def _words(of: type) -> list[str]:
+    words = [str(member) for member in cast("type[StrEnum]", of)]
+    return [*words, *of.other_spellings()] if issubclass(of, Spelled) else words
 
 
 def _int_or_string(parts: list[inspect.Type]) -> JSONSchema:

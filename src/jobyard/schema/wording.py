@@ -82,9 +82,19 @@ def _as_quantity(value: Any) -> str:
     return f': write "{thousandths:.0f}m"' if thousandths.is_integer() else f': write "{value}"'
 
 
+def advised(words: Iterable[Any]) -> list[Any]:
+    """Those that somebody is told to write.
+
+    An empty text only means absent, and of two spellings of a word the first is the right one.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        found.setdefault(str(word).lower(), word)
+    return [word for word in found.values() if word != ""]
+
+
 def not_listed(value: Any, allowed: tuple[Any, ...]) -> str:
-    # An empty text only means absent: nobody is told to write it.
-    words = [word for word in allowed if word != ""]
+    words = advised(allowed)
     return f"is {shown(value)}; must be {enumerated(words)}{suggestion(str(value), words)}"
 
 

@@ -6,8 +6,8 @@ only that operator could do is known here and has no effect.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Self
 
 import msgspec
 
@@ -15,6 +15,7 @@ from jobyard.api.parts.replicas import ReplicaCount
 from jobyard.api.parts.value import (
     DNS_LABEL_LENGTH_MAX,
     JSON,
+    AbsolutePath,
     EnvVar,
     Quantity,
     Resources,
@@ -22,14 +23,18 @@ from jobyard.api.parts.value import (
 )
 from jobyard.schema import core
 from jobyard.schema.core import CONTAINERS_MAX, VOLUME_MOUNTS_MAX
-from jobyard.schema.derive import Core, described
+from jobyard.schema.derive import Core, Spelled, described
 
 PROPERTIES_MAX = 256
 VOLUMES_MAX = 64
 LISTED_MAX = 256
+DEFAULT_HADOOP_PATH = "/etc/hadoop/conf"
+DEFAULT_GCP_PATH = "/etc/gcp-key"
 Properties = Annotated[dict[str, str], described(max_length=PROPERTIES_MAX)]
 Version = Annotated[str, described(pattern="^[0-9]{1,3}([.][0-9]{1,3}){1,2}$", max_length=11)]
-PortNumber = Annotated[int, described(ge=1, le=65535)]
+# Programs write 0 for what nobody has set.
+PortNumber = Annotated[int, described(ge=0, le=65535)]
+ObjectName = Annotated[str, described(max_length=253)]
 Labels = Annotated[dict[str, str], described(max_length=PROPERTIES_MAX)]
 
 
@@ -67,7 +72,7 @@ References = Annotated[
 PodSecurity = Annotated[dict[str, JSON], _of(core.POD_SECURITY)]
 
 
-class AccessScope(StrEnum):
+class AccessScope(Spelled):
     """Who may reach the cluster's own page."""
 
     CLUSTER = "Cluster"
@@ -75,6 +80,10 @@ class AccessScope(StrEnum):
     EXTERNAL = "External"
     NODE_PORT = "NodePort"
     HEADLESS = "Headless"
+
+    @classmethod
+    def other_spellings(cls) -> Mapping[str, Self]:
+        return {"": cls.CLUSTER}
 
 
 class FlinkImage(Value):
@@ -158,6 +167,32 @@ class TaskManager(FlinkPods):
     ports: Annotated[TaskManagerPorts | None, described("Where each listens.")] = None
 
 
+class HadoopConfig(Value):
+    """A config map with Hadoop's configuration."""
+
+    config_map_name: Annotated[ObjectName, described("The config map's name.")] = ""
+    mount_path: Annotated[
+        AbsolutePath, described("Where its files appear; HADOOP_CONF_DIR says so.")
+    ] = DEFAULT_HADOOP_PATH
+
+
+class GcpServiceAccount(Value):
+    """A secret with a key of Google's cloud."""
+
+    secret_name: Annotated[ObjectName, described("The secret's name.")] = ""
+    key_file: Annotated[str, described("The key's name in the secret.")] = ""
+    mount_path: Annotated[
+        AbsolutePath,
+        described("Where the secret appears; GOOGLE_APPLICATION_CREDENTIALS names the key there."),
+    ] = DEFAULT_GCP_PATH
+
+
+class GcpConfig(Value):
+    """How both managers log in to Google's cloud."""
+
+    service_account: Annotated[GcpServiceAccount | None, described("The account's key.")] = None
+
+
 class FlinkClusterSpec(Value):
     """A Flink cluster."""
 
@@ -177,6 +212,15 @@ class FlinkClusterSpec(Value):
     flink_properties: Annotated[Properties | None, described("Lines of Flink's configuration.")] = (
         None
     )
+    hadoop_config: Annotated[
+        HadoopConfig | None, described("Hadoop's configuration for both managers.")
+    ] = None
+    gcp_config: Annotated[
+        GcpConfig | None, described("How both managers log in to Google's cloud.")
+    ] = None
+    recreate_on_update: Annotated[
+        bool | None, described("No effect: a job's cluster isn't updated.")
+    ] = None
     log_config: Annotated[
         Properties | None, described("No effect: Flink logs as its image has it.")
     ] = None

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Self
 
 from jobyard.api.parts.value import REPLICAS_MAX, Name, PodTemplate, Value
-from jobyard.schema.derive import described
+from jobyard.schema.derive import Spelled, described
 
 ReplicaCount = Annotated[
     int, described("How many replicas of this type run.", ge=1, le=REPLICAS_MAX)
 ]
 
 
-class RestartPolicy(StrEnum):
+class RestartPolicy(Spelled):
     """When a replica that ended is started again."""
 
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
     NEVER = "Never"
     EXIT_CODE = "ExitCode"
+
+    @classmethod
+    def other_spellings(cls) -> Mapping[str, Self]:
+        return {"": cls.ON_FAILURE}
 
 
 ReplicaRestartPolicy = Annotated[

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Self
 
 from jobyard.api.parts.value import INT32_MAX, Count, Value
-from jobyard.schema.derive import described
+from jobyard.schema.derive import Spelled, described
 
 TimeToLive = Annotated[
     Count | None,
@@ -14,12 +14,17 @@ TimeToLive = Annotated[
 ]
 
 
-class CleanUpPolicy(StrEnum):
+class CleanUpPolicy(Spelled):
     """Which pods go once the job has ended."""
 
     NONE = "None"
     ALL = "All"
     UNFINISHED = "Unfinished"
+
+    @classmethod
+    def other_spellings(cls) -> Mapping[str, Self]:
+        # Some pages of the originals' reference have them in lower case.
+        return {"": cls.NONE, **{str(word).lower(): word for word in cls}}
 
 
 class RunPolicy(Value):
@@ -34,7 +39,10 @@ class RunPolicy(Value):
     ] = 3
     clean_up_policy: Annotated[
         CleanUpPolicy,
-        described("Which pods are deleted at the end: none, all, or those that haven't ended."),
+        described(
+            "Which pods are deleted at the end: none, all, or those that haven't ended; in lower"
+            " case it is the same."
+        ),
     ] = CleanUpPolicy.NONE
     ttl_seconds_after_finished: TimeToLive = None
 

@@ -100,12 +100,14 @@ def launching_advice(specs: tuple[LaunchedReplica, ...], launcher: Role) -> Iter
     """What of `replicaSpecs` has no effect where a launcher starts everything."""
     for n, spec in enumerate(specs):
         place: Path = ("spec", "replicaSpecs", n)
-        if spec.restart_policy is not None:
+        restart = spec.restart_policy
+        if restart is not None and (restart.policy or restart.limit):
             yield warning(
                 (*place, "restartPolicy"),
                 "has no effect: what is launched can't take a single pod back in, so none restarts",
             )
-        if launcher.place != (*place, "template"):
+        # A launcher that is like the workers has their place, and no command of its own.
+        if spec.type is not LauncherType.LAUNCHER or launcher.place != (*place, "template"):
             continue
         for m, container in enumerate(launcher.containers):
             for field in ("command", "args"):

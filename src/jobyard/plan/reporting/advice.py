@@ -100,7 +100,7 @@ def _script_advice(role: Role) -> Iterator[Finding]:
 
 def _restart_advice(role: Role) -> Iterator[Finding]:
     # A numbered pod's template is TaskSet's or a batch Job's, where the policy has its place.
-    if not role.is_numbered and "restartPolicy" in role.template.get("spec", {}):
+    if not role.is_numbered and role.template.get("spec", {}).get("restartPolicy"):
         yield warning(
             (*role.place, "spec", "restartPolicy"),
             "has no effect: the job decides on restarts, its pods always get Never",

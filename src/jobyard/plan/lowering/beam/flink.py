@@ -29,6 +29,7 @@ from jobyard.plan.lowering.beam.cluster import (
     with_resources,
     without_program,
 )
+from jobyard.plan.lowering.beam.flink_files import given_files
 from jobyard.plan.lowering.beam.versions import major_minor
 from jobyard.plan.lowering.description import JSON
 from jobyard.schema.finding import Finding, Path, warning
@@ -180,6 +181,7 @@ def _container(
     env = [
         {"name": _PROPERTIES, "value": "\n".join(lines)},
         {"name": variable, "value": " ".join((TEMPORARY_FILES, *given, *more))},
+        *(files.variable for files in given_files(spec)),
         *theirs,
     ]
     container: dict[str, Any] = {
@@ -229,8 +231,8 @@ def _fittings(template: FlinkClusterTemplate, pods: FlinkPods) -> Fittings:
     return Fittings(
         metadata={k: v for k, v in (("labels", labels), ("annotations", annotations)) if v},
         pod={key: value for key, value in pod.items() if value},
-        volumes=pods.volumes,
-        mounts=pods.volume_mounts,
+        volumes=(*pods.volumes, *(files.volume for files in given_files(spec))),
+        mounts=(*pods.volume_mounts, *(files.mount for files in given_files(spec))),
         init_containers=tuple(_with_mounts(each, pods) for each in pods.init_containers),
         sidecars=pods.sidecars,
         pull_secrets=spec.image.pull_secrets,
@@ -262,6 +264,7 @@ def flink_advice(template: FlinkClusterTemplate) -> Iterator[Finding]:
             "say spec.scheduler, which is for all pods of the job",
         ),
         (("revisionHistoryLimit",), spec.revision_history_limit, "there are no revisions"),
+        (("recreateOnUpdate",), spec.recreate_on_update, "a job's cluster isn't updated"),
         (
             ("jobManager", "ingress"),
             spec.job_manager.ingress,
