@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jobyard.cli.live.jobs import JobView
-from jobyard.cli.live.pods import JobPod, stem_of
+from jobyard.cli.live.pods import JobPod
 from jobyard.cli.live.showing import Show
 from jobyard.cli.live.widths import one_line
 from jobyard.client.request import PODS
+from jobyard.jobs.happened import stem_of
 
 # What is told at its own place already, or says what everybody sees.
 _SILENT: Final = ("BackOff",)
