@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Final, TextIO
 
 from jobyard.cli.live.widths import width_of
@@ -25,13 +24,13 @@ def columns_of(stream: TextIO | None) -> int | None:
 def broken(text: str, columns: int | None, indent: str = "") -> list[str]:
     """The text as lines that fit, the first as it is and the others behind the indent.
 
-    A word that is wider than a line stays whole if it has no end in sight: a command is copied.
+    A word that is wider than a line stays whole, and the terminal breaks it: it may be copied.
     """
     if columns is None or columns < _COLUMNS_MIN:
         return [text]
     lines: list[str] = []
     line = ""
-    for word in _words(text):
+    for word in text.split(" "):
         room = columns - (width_of(indent) if lines else 0)
         tried = f"{line} {word}" if line else word
         if line and width_of(tried) > room:
@@ -41,7 +40,3 @@ def broken(text: str, columns: int | None, indent: str = "") -> list[str]:
             line = tried
     lines.append(f"{indent if lines else ''}{line}")
     return lines
-
-
-def _words(text: str) -> Iterator[str]:
-    yield from text.split(" ")

@@ -23,7 +23,8 @@ _MESSAGE_COLUMNS: Final = 300
 
 def why_page(answer: Answer, palette: Palette, columns: int | None, now: float) -> list[str]:
     """The cause first; `columns` is None for what isn't a terminal."""
-    lines = [f"{palette.bold(in_a_row(str(answer)))}   {palette.phase(in_a_row(answer.phase))}"]
+    title = f"{palette.bold(in_a_row(str(answer)))}   {palette.phase(in_a_row(answer.phase))}"
+    lines = [title if columns is None else cut(title, columns)]
     lines += broken(in_a_row(answer.cause), columns)
     if answer.remedies:
         lines += ["", palette.bold("What would help")]

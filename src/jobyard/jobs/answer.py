@@ -64,11 +64,13 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def sentence(words: str) -> str:
-    """With a capital letter and a full stop, whoever wrote it."""
+    """With a capital letter and a full stop, whoever wrote it; names stay as they are."""
     words = words.strip()
     if not words:
         return ""
-    return f"{words[0].upper()}{words[1:]}" + ("" if words[-1] in ".!?…:" else ".")
+    is_word = words.partition(" ")[0].isalpha()
+    start = words[0].upper() if is_word else words[0]
+    return f"{start}{words[1:]}" + ("" if words[-1] in ".!?…" else ".")
 
 
 def sentences(*parts: str) -> str:

@@ -17,7 +17,7 @@ _RESUMED: Final = "Resuming"
 
 
 def paused(seen: Seen, replicas: Sequence[Replica]) -> Verdict | None:
-    wanted = is_on(part(seen.job, "spec", "runMode", "pause") or None)
+    wanted = is_to_pause(seen)
     is_paused = seen.phase == "Paused"
     if not wanted and not is_paused:
         return None
@@ -31,8 +31,12 @@ def paused(seen: Seen, replicas: Sequence[Replica]) -> Verdict | None:
         return Verdict(Reason.PAUSING, sentences(words, who))
     since = seen.conditions.get("Paused", Holds()).since
     moment = seconds(since)
-    how_long = f", since {span(seen.now - moment)} ({day_text(since)})" if moment else ""
+    how_long = f", for {span(seen.now - moment)}" if moment is not None else ""
     return Verdict(Reason.PAUSED, sentences(f"it is paused{how_long}", who))
+
+
+def is_to_pause(seen: Seen) -> bool:
+    return is_on(part(seen.job, "spec", "runMode", "pause") or None)
 
 
 def _by_whom(seen: Seen) -> str:
@@ -50,8 +54,8 @@ def _by_whom(seen: Seen) -> str:
             created = text(seen.job, "metadata", "creationTimestamp")
             when = text(entry, "time")
             if when == created:
-                return f"it was created so, by {text(entry, 'manager')}"
-            return f"{text(entry, 'manager')} has written that at {day_text(when)}"
+                return f'it was created so, by "{text(entry, "manager")}"'
+            return f'that was asked for by "{text(entry, "manager")}" at {day_text(when)}'
     return ""
 
 

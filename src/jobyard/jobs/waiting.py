@@ -54,12 +54,16 @@ def gang_verdict(seen: Seen, found: Why, who: str, names: tuple[str, ...]) -> Ve
 def _told(seen: Seen, found: Why) -> tuple[Reason, str]:
     """The group's own word, if it is still waiting; a group that has started says no more."""
     assert found.reason is not None
+    known = group_reason(seen)
+    if known is None:
+        return found.reason, found.message
+    return known, conditions(seen.group)["GroupScheduled"].message or found.message
+
+
+def group_reason(seen: Seen) -> Reason | None:
+    """Why the group as a whole waits, if its scheduler says so in a word of the list."""
     holds = conditions(seen.group).get("GroupScheduled")
-    if holds is not None and holds.status == "False":
-        known = gang_reason(holds.reason)
-        if known is not None:
-            return known, holds.message or found.message
-    return found.reason, found.message
+    return gang_reason(holds.reason) if holds is not None and holds.status == "False" else None
 
 
 def _near(seen: Seen, reason: Reason) -> str:

@@ -14,13 +14,13 @@ from jobyard.api.run_mode import is_on
 from jobyard.jobs.answer import Answer, Together, Verdict, counted, idle, sentences
 from jobyard.jobs.ended import ended
 from jobyard.jobs.moments import day_text, span
-from jobyard.jobs.pausing import paused
+from jobyard.jobs.pausing import is_to_pause, paused
 from jobyard.jobs.reading import Holds, count, part, seconds, text
 from jobyard.jobs.reasons import OF_GANGS, Reason, urgency
 from jobyard.jobs.remedies import remedies
 from jobyard.jobs.replicas import Why, why_of
-from jobyard.jobs.seen import Event, Replica, Seen, replicas_of
-from jobyard.jobs.waiting import gang_verdict
+from jobyard.jobs.seen import OVER, Event, Replica, Seen, replicas_of
+from jobyard.jobs.waiting import gang_verdict, group_reason
 
 # A controller that hasn't written a status after so long isn't there.
 UNTOUCHED_SECONDS: Final = 5
@@ -44,13 +44,15 @@ _INITIALIZED: Final = {
     "QuotaExceeded": (Reason.NAMESPACE_QUOTA, "the namespace's quota is used up"),
     "NotUnderstood": (Reason.NOT_UNDERSTOOD, "the controller can't make sense of it"),
 }
+# Nobody has said more of a pod than that it has no node; its group may know why.
+_UNPLACED: Final = (Reason.UNSCHEDULABLE, Reason.NO_SCHEDULER, Reason.STARTING, Reason.PREPARING)
 _Pairs = Sequence[tuple[Replica, Why]]
 
 
 def why(seen: Seen) -> Answer:
     """The answer for a job in any state."""
     replicas = replicas_of(seen)
-    pairs = [(replica, why_of(seen, replica)) for replica in replicas]
+    pairs = [(replica, _why(seen, replica)) for replica in replicas]
     verdict = (
         _deleting(seen)
         or _untouched(seen)
@@ -73,6 +75,14 @@ def why(seen: Seen) -> Answer:
         replicas=_together(pairs),
         events=_relevant(seen.events),
     )
+
+
+def _why(seen: Seen, replica: Replica) -> Why:
+    """Nothing keeps a replica from running that isn't wanted any more, or not now."""
+    is_wanted = seen.phase not in OVER and not is_to_pause(seen)
+    found = why_of(seen, replica)
+    is_end = found.reason in (Reason.REPLICA_FAILED, Reason.STOPPING)
+    return found if is_wanted or is_end else Why()
 
 
 def _deleting(seen: Seen) -> Verdict | None:
@@ -132,7 +142,8 @@ def _stuck(seen: Seen, pairs: _Pairs) -> Verdict | None:
     alike = [replica.name for replica, found in hindered if found.reason is first.reason]
     running = sum(replica.phase == "Running" and found.reason is None for replica, found in pairs)
     who = idle(alike, len(pairs), running)
-    if first.reason in OF_GANGS and (seen.group is not None or seen.queue_name):
+    is_told = first.reason in OF_GANGS and (seen.group is not None or seen.queue_name)
+    if is_told or (first.reason in _UNPLACED and group_reason(seen) is not None):
         return gang_verdict(seen, first, who if running else "", tuple(alike))
     explained = _EXPLAINED.get(first.reason, "")
     words = ": ".join(filter(None, (who, explained, first.message)))
@@ -175,7 +186,7 @@ def _at_work(seen: Seen, pairs: _Pairs) -> Verdict:
         return _preparing(seen)
     also = f", {done} have ended well" if done > 1 else ", 1 has ended well" if done else ""
     started = seconds(text(seen.job, "status", "startAt" if seen.is_taskset else "startTime"))
-    how_long = f", since {span(seen.now - started)}" if started is not None else ""
+    how_long = f", for {span(seen.now - started)}" if started is not None else ""
     if len(running) == len(pairs):
         who = f"{running[0].name} runs" if len(pairs) == 1 else f"all {len(pairs)} replicas run"
     else:
