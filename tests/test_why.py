@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -132,9 +134,9 @@ def initialized(reason: str, message: str) -> JSON:
     return job(status("Pending", conditions=(condition("Initialized", "False", reason, message),)))
 
 
-def paused_by_hand() -> JSON:
+def paused_by_hand(**metadata: Any) -> JSON:
     value = job(PAUSED_STATUS, spec=PAUSED)
-    return value | {"metadata": value["metadata"] | {"managedFields": [MANAGED]}}
+    return value | {"metadata": value["metadata"] | {"managedFields": [MANAGED]} | metadata}
 
 
 def deleted() -> JSON:
@@ -347,6 +349,18 @@ TABLE: list[tuple[str, Seen, Reason, str]] = [
         'It is paused, for 4 min. That was asked for by "kubectl-edit" at 2026-03-01 10:01:00 UTC.',
     ),
     (
+        "paused within the second of its creation",
+        seen(paused_by_hand(creationTimestamp=MANAGED["time"], generation=2)),
+        Reason.PAUSED,
+        'It is paused, for 4 min. That was asked for by "kubectl-edit" at 2026-03-01 10:01:00 UTC.',
+    ),
+    (
+        "created so",
+        seen(paused_by_hand(creationTimestamp=MANAGED["time"], generation=1)),
+        Reason.PAUSED,
+        'It is paused, for 4 min. It was created so, by "kubectl-edit".',
+    ),
+    (
         "paused by its queue",
         seen(
             job(PAUSED_STATUS, spec=PAUSED),
@@ -502,6 +516,12 @@ def test_the_cause_is_told(observed: Seen, reason: Reason, cause: str) -> None:
     # And everything else is put together from the same.
     assert msgspec.json.encode(answer)
     assert why_page(answer, Palette(), 40, NOW)
+
+
+def test_the_page_lists_every_reason_in_order() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "why.md").read_text()
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert [word for row_ in rows for word in re.findall("`(.+?)`", row_)] == list(Reason)
 
 
 @pytest.mark.parametrize("reason", sorted(OF_GANGS))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from jobyard.api.run_mode import is_on
 from jobyard.jobs.answer import Verdict, counted, sentences
 from jobyard.jobs.moments import day_text, span
-from jobyard.jobs.reading import Holds, part, parts, seconds, text
+from jobyard.jobs.reading import Holds, count, part, parts, seconds, text
 from jobyard.jobs.reasons import Reason
 from jobyard.jobs.seen import Replica, Seen, latest
 
@@ -53,7 +53,8 @@ def _by_whom(seen: Seen) -> str:
         if _has_switch(switch):
             created = text(seen.job, "metadata", "creationTimestamp")
             when = text(entry, "time")
-            if when == created:
+            # Moments are whole seconds; a spec that was changed has another generation.
+            if when == created and count(seen.job, "metadata", "generation") == 1:
                 return f'it was created so, by "{text(entry, "manager")}"'
             return f'that was asked for by "{text(entry, "manager")}" at {day_text(when)}'
     return ""
