@@ -262,6 +262,22 @@ TABLE: list[tuple[str, Seen, Reason, str]] = [
         " 0/3 nodes are available: 3 Insufficient cpu.",
     ),
     (
+        "a scheduler's word before the message, under Kubernetes' own",
+        seen(
+            job(CREATING, spec=IN_QUEUE),
+            waiting("Unschedulable", f"WaitingForRoom: {ROOM}"),
+            group={"spec": {"queue": "team-a"}},
+        ),
+        Reason.WAITING_FOR_ROOM,
+        f"It waits in queue team-a for room: {ROOM}.",
+    ),
+    (
+        "the same of a pod without a gang",
+        seen(job(CREATING), waiting("Unschedulable", "NeverFits: needs cpu 9; there are 8")),
+        Reason.NEVER_FITS,
+        "worker-0 doesn't run: it will never fit as it is: needs cpu 9; there are 8.",
+    ),
+    (
         "no node has the labels",
         seen(
             job(CREATING),
@@ -645,6 +661,7 @@ def test_queues_in_order_with_their_gangs() -> None:
         _gang("late", 0, "2026-03-01T10:02:00Z", reason="Reserved", message="kept for early"),
         _gang("early", 0, "2026-03-01T10:01:00Z", reason="WaitingForRoom"),
         _gang("first", 7, "2026-03-01T10:03:00Z", reason="WaitingForRoom"),
+        _gang("too-large", 9, CREATED, reason="NeverFits"),
         _gang("at-work", 0, CREATED, running=2),
         _gang("over", 0, CREATED, succeeded=2),
     ]
@@ -652,8 +669,8 @@ def test_queues_in_order_with_their_gangs() -> None:
     nodes = [{"status": {"allocatable": {"cpu": "2"}}}, {"status": {"allocatable": {"cpu": "2"}}}]
     c, a, b = queue_views(queues, groups, [single], nodes)
     assert (c.name, c.closed, c.resources) == ("c", True, {})
-    assert [gang.name for gang in a.gangs] == ["at-work", "first", "early", "late"]
-    assert (a.running_gangs, a.waiting_gangs, a.dominant_share) == (1, 3, 0.75)
+    assert [gang.name for gang in a.gangs] == ["at-work", "first", "early", "late", "too-large"]
+    assert (a.running_gangs, a.waiting_gangs, a.dominant_share) == (1, 4, 0.75)
     assert (a.resources["memory"].used, a.resources["memory"].quota) == ("2Gi", "8Gi")
     # Without a quota the share is of what the nodes have.
     assert (b.dominant_share, [gang.kind for gang in b.gangs]) == (0.25, ["Pod"])

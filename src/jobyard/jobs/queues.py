@@ -14,12 +14,20 @@ import msgspec
 
 from jobyard.api.quantity import Quantity, QuantityError
 from jobyard.api.scheduling import DEFAULT_QUEUE
-from jobyard.jobs.reading import JSON, conditions, count, is_set, part, text
+from jobyard.jobs.reading import JSON, Holds, conditions, count, is_set, part, text
+from jobyard.jobs.reasons import Reason, gang_words
 from jobyard.jobs.seen import GROUP_LABEL, QUEUE_LABEL, SeenPod, pod_of
 from jobyard.schedule.amounts import told
 
 RUNNING: Final = "Running"
 WAITING: Final = "Waiting"
+_ASIDE: Final = (
+    Reason.NEVER_FITS,
+    Reason.REQUEST_MISSING,
+    Reason.NAMESPACE_NOT_ALLOWED,
+    Reason.NODE_SELECTOR_MISMATCH,
+    Reason.NOT_ENOUGH_MEMBERS,
+)
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,8 +130,11 @@ def _is_count(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _turn(gang: Gang) -> tuple[bool, int, str, str, str]:
-    return (gang.state == WAITING, -gang.priority, gang.created, gang.namespace, gang.name)
+def _turn(gang: Gang) -> tuple[bool, bool, int, str, str, str]:
+    # What can't start as it is has no place in the line.
+    is_aside = gang.reason in _ASIDE
+    who = (gang.namespace, gang.name)
+    return (gang.state == WAITING, is_aside, -gang.priority, gang.created, *who)
 
 
 def _group(group: JSON) -> tuple[str, Gang | None]:
@@ -165,8 +176,10 @@ def _singles(pods: Iterable[JSON]) -> Iterable[tuple[str, Gang]]:
 
 
 def _single(item: JSON, seen: SeenPod) -> Gang:
-    told_why = seen.scheduled
+    told_why = seen.scheduled or Holds()
     waits = not seen.is_placed
+    known, message = gang_words(told_why.reason, told_why.message)
+    reason = known.value if known is not None else told_why.reason
     return Gang(
         namespace=text(item, "metadata", "namespace"),
         name=text(item, "metadata", "name"),
@@ -174,8 +187,8 @@ def _single(item: JSON, seen: SeenPod) -> Gang:
         state=WAITING if waits else RUNNING,
         running=0 if waits else 1,
         pending=1 if waits else 0,
-        reason=told_why.reason if waits and told_why is not None else "",
-        message=told_why.message if waits and told_why is not None else "",
+        reason=reason if waits else "",
+        message=message if waits else "",
         created=text(item, "metadata", "creationTimestamp"),
     )
 

@@ -91,3 +91,13 @@ def urgency(reason: Reason) -> int:
 def gang_reason(word: str) -> Reason | None:
     """A scheduler's word, if it is of the list."""
     return next((reason for reason in OF_GANGS if reason.value == word), None)
+
+
+def gang_words(reason: str, message: str) -> tuple[Reason | None, str]:
+    """The same of a pod, where the word may stand before the message.
+
+    Kubernetes' own programs look for the reason `Unschedulable` there.
+    """
+    word, colon, rest = message.partition(": ")
+    before = gang_reason(word) if colon else None
+    return (before, rest) if before is not None else (gang_reason(reason), message)

@@ -10,7 +10,7 @@ import msgspec
 from jobyard.api.status import ContainerState
 from jobyard.jobs.moments import clock_text, span
 from jobyard.jobs.reading import seconds
-from jobyard.jobs.reasons import Reason, gang_reason
+from jobyard.jobs.reasons import Reason, gang_words
 from jobyard.jobs.seen import Event, Failure, Replica, Seen, SeenPod
 from jobyard.plan.pod_facts import Container, Pod
 
@@ -141,9 +141,9 @@ def unplaced(pod: SeenPod, now: float) -> Why:
         return Why(
             Reason.NO_SCHEDULER, f"no scheduler named {who} has looked at it for {span(age)}"
         )
-    known = gang_reason(told.reason)
+    known, message = gang_words(told.reason, told.message)
     if known is not None:
-        return Why(known, told.message)
+        return Why(known, message)
     if told.reason == "SchedulingGated":
         return Why(Reason.SCHEDULING_GATED, told.message)
     if "persistentvolumeclaim" in told.message.lower():

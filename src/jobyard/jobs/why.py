@@ -36,6 +36,10 @@ _EXPLAINED: Final = {
     Reason.SCHEDULING_GATED: "scheduling gates hold the pod back",
     Reason.UNSCHEDULABLE: "the scheduler finds no node for it",
     Reason.NODE_SELECTOR_MISMATCH: "no node is one that it wants",
+    Reason.NEVER_FITS: "it will never fit as it is",
+    Reason.WAITING_FOR_ROOM: "it waits for room",
+    Reason.WAITING_FOR_PREEMPTION: "it waits until those that make room have ended",
+    Reason.QUOTA_EXCEEDED: "it waits for a part of its queue's quota",
 }
 _INITIALIZED: Final = {
     "BadVariable": (Reason.BAD_VARIABLE, "a variable can't be replaced"),
