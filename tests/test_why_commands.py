@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import secrets
 import struct
 import subprocess
@@ -24,9 +25,12 @@ import yaml
 from cli_yard import STAYS, Yard
 from rig.engine import JOBS, Room
 from rig.kubectl import Kubectl
+from rig.person import person
 from rig.plane import ControlPlane
 from rig.preloaded import preloaded
 from waiting import until_it_holds
+
+from jobyard.cli.live.widths import width_of
 
 JSON = dict[str, Any]
 JOBYARD = str(Path(sys.executable).parent / "jobyard")
@@ -262,6 +266,24 @@ def test_queues_are_watched(yard: Yard, queue: str) -> None:
         watching.communicate(timeout=60)
 
 
+@pytest.mark.long
+def test_where_the_kind_is_not_served() -> None:
+    """In an engine of one's own: whose kinds are taken away, that of others must not be."""
+    with person(is_ordinary=False) as who:
+        started = who.run("up", "--detach")
+        assert started.returncode == 0, started.stderr
+        file = who.write("t.yaml", job("t"))
+        assert who.ask("apply", "-f", str(file)).returncode == 0
+        gone = who.ask("delete", "crd/queues.scheduler.tensorstack.dev")
+        assert gone.returncode == 0, gone.stderr
+        for words in (("queues",), ("queues", "a"), ("queue", "close", "a")):
+            done = who.ask(*words)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert "this API server has no queues: it doesn't serve the kind Queue" in done.stderr
+        assert who.ask("why", "t").stdout.startswith("GenericJob/t")
+        assert who.run("down").returncode == 0
+
+
 class Cluster:
     """`jobyard` and kubectl with the real API server, in the namespace of one test."""
 
@@ -298,6 +320,7 @@ def cluster(
 
 T9K = "scheduler.tensorstack.dev/v1beta1"
 TIME = "2026-03-01T10:00:00Z"
+NARROW_COLUMNS = 40
 WAITS = "needs 2 x cpu 4; 3 of 16 are free; 1 gang is ahead: lab/big (since 10:02)"
 
 
@@ -452,7 +475,7 @@ def test_words_on_a_narrow_terminal(cluster: Cluster, waiting: str) -> None:
     say_reason(cluster, "WaitingForRoom", "\x1b]0;owned\x07\x1b[2J等待资源 " * 12)
     parent, child = pty.openpty()
     try:
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, NARROW_COLUMNS, 0, 0))
         done = subprocess.Popen(
             [JOBYARD, "why", "train", *cluster.options], stdout=child, stdin=subprocess.DEVNULL
         )
@@ -468,6 +491,11 @@ def test_words_on_a_narrow_terminal(cluster: Cluster, waiting: str) -> None:
     assert "\x1b]" not in text
     assert "\x1b[2J" not in text
     assert "\x07" not in text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
+    assert plain.count("\n") > 10
+    # A command stays whole, so that it can be copied.
+    wide = [line for line in plain.split("\n") if width_of(line) > NARROW_COLUMNS]
+    assert all(line.startswith("    jobyard ") for line in wide), wide
 
 
 def _read(parent: int) -> bytes:
