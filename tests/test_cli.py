@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import example, given
@@ -20,12 +21,12 @@ from manifests import ROOT
 from jobyard import __version__
 from jobyard.api.kinds import KINDS
 from jobyard.cli.commands.down import stop_engine
-from jobyard.cli.commands.events import in_order
 from jobyard.cli.main import COMMANDS, cli
 from jobyard.cli.output.lost_output import is_lost_output
 from jobyard.cli.output.printing import as_yaml
 from jobyard.cli.until import until
 from jobyard.engine.homes import DataFolder
+from jobyard.jobs.explaining.happened import in_order
 from jobyard.manifest.reading import read
 
 JOBYARD = Path(sys.executable).parent / "jobyard"
@@ -445,10 +446,13 @@ ACTS = {"controller", "exec", "shell", "completion"}
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_examples_of_its_options(name: str) -> None:
-    result = run(name, "--help")
-    assert result.exit_code == 0
-    # What tells of objects tells it as JSON too.
-    assert ("-o, --output" in result.stdout) == (name not in ACTS)
+    command = cli.get_command(click.Context(cli), name)
+    parts = list(command.commands) if isinstance(command, click.Group) else [""]
+    for part in parts:
+        result = run(*filter(None, (name, part)), "--help")
+        assert result.exit_code == 0
+        # What tells of objects tells it as JSON too.
+        assert ("-o, --output" in result.stdout) == (name not in ACTS)
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback() -> None:

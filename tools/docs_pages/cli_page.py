@@ -28,6 +28,9 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         command = cli.get_command(_program(), name)
         assert command is not None
         yield f"jobyard {name}", command
+        if isinstance(command, click.Group):
+            for word, part in command.commands.items():
+                yield f"jobyard {name} {word}", part
 
 
 def _program() -> click.Context:
@@ -38,7 +41,7 @@ def cli_page() -> str:
     listed = [
         (f"[{code(words)}](#{words.replace(' ', '-')})", COMMANDS[words.split()[1]][1])
         for words, command in commands()
-        if command is not cli
+        if command is not cli and len(words.split()) == 2
     ]
     return page(
         "# The command line",
@@ -62,8 +65,8 @@ def cli_page() -> str:
 
 def _command(words: str, command: click.Command) -> Iterator[str]:
     context = _program()
-    if command is not cli:
-        context = click.Context(command, info_name=words.rsplit(maxsplit=1)[-1], parent=context)
+    for word in words.split()[1:]:
+        context = click.Context(command, info_name=word, parent=context)
     params = command.get_params(context)
     yield f"## {words}"
     yield text_block(command.get_usage(context).removeprefix("Usage: "))

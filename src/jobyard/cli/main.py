@@ -47,6 +47,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "describe",
         "Show how a job stands: conditions, replicas, events.",
     ),
+    "why": ("why", "Say why a job isn't running, or isn't finished."),
+    "queues": ("queues", "Show queues: quota, use, and who waits."),
+    "queue": ("queue", "Open or close a queue."),
     "events": ("events", "Show what happened to a job and its pods."),
     "apply": ("apply", "Create or change the objects in files."),
     "delete": ("delete", "Delete jobs or other objects."),
@@ -91,9 +94,7 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(
-            import_module(f"jobyard.cli.commands.{module}"), attribute or "command"
-        )
+        command: click.Command = getattr(import_module(f"{module}"), attribute or "command")
         if "logging" in sys.modules:
             # Imported here: it is slow to import, and what needs it has done so by now.
             from jobyard.cli.output.log_words import guard_log

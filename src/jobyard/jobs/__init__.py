@@ -1,1 +1,4 @@
-"""What one does with jobs, without a command line and without printing: submit, watch, logs."""
+"""What can be done with jobs that are there, and said about them: without click and printing.
+
+Commands are faces of it. What decides is pure: observed objects in, a value out.
+"""

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jobyard.client.request import PODS
+from jobyard.jobs.explaining.happened import stem_of
 from jobyard.jobs.observer import Observer
-from jobyard.jobs.pods import JobPod, stem_of
+from jobyard.jobs.pods import JobPod
 from jobyard.jobs.view import JobView
 from jobyard.terminal.widths import one_line
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -21,8 +20,6 @@ from jobyard.plan.lowering.names import (
     TASKSET_UID,
     label_value,
 )
-
-_NUMBERS: Final = re.compile(r"(-[0-9]+)+$")
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -140,8 +137,3 @@ def selector_of(kind: str, name: str) -> str:
     if kind == "TaskSet":
         return f"{TASKSET}={label_value(name)}"
     return f"{kind.lower()}={name},{JOB_NAME}={name}"
-
-
-def stem_of(pod: str) -> str:
-    """What the names of a role's pods have in common: `train-worker` of `train-worker-0`."""
-    return _NUMBERS.sub("", pod)

@@ -13,11 +13,11 @@ from jobyard.cli.asking import Found, ask, found, pods_of, send
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.output.style import duration, table
 from jobyard.client.deep_json import decoded_json
-from jobyard.client.request import EVENTS, PODS, listing
+from jobyard.client.request import EVENTS, listing
 from jobyard.client.sender import Sender
-from jobyard.jobs.pods import JobPod, stem_of
+from jobyard.jobs.explaining.happened import Whose, in_order, moment_of
+from jobyard.jobs.pods import JobPod
 from jobyard.jobs.view import view_of
-from jobyard.numerals import UINT64_MAX, whole_number
 from jobyard.terminal.widths import one_line
 
 Event = dict[str, Any]
@@ -50,7 +50,7 @@ async def events_of(sender: Sender, namespace: str, job: str | None) -> list[Eve
     answer = await send(sender, listing(EVENTS, namespace))
     events: list[Event] = decoded_json(answer.body)["items"] or []
     if known is not None:
-        whose = _Whose(known, pods)
+        whose = _whose(known, pods)
         events = [event for event in events if whose.includes(event)]
     return in_order(events)
 
@@ -67,49 +67,11 @@ async def events_about(sender: Sender, namespace: str, obj: dict[str, Any]) -> l
     return in_order(about)
 
 
-class _Whose:
-    """Tells a job's events from those of others: by uid, also of pods that are gone.
-
-    Of these only the last of each replica stands in the status. One before it has the name of a
-    replica, but for its number, and nothing happened to it before the job was there: that was a
-    pod of an earlier job of the same name.
-    """
-
-    def __init__(self, job: Found, pods: Iterable[JobPod]) -> None:
-        rows = view_of(job.value, job.kind.name).replicas
-        last = (row.uid for row in rows if row.uid)
-        self._uids = {job.uid, *(pod.metadata.uid for pod in pods), *last}
-        self._stems = {stem_of(row.pod) for row in rows if row.pod}
-        self._since = datetime.fromisoformat(job.value["metadata"]["creationTimestamp"])
-
-    def includes(self, event: Event) -> bool:
-        about = event.get("involvedObject") or {}
-        if about.get("uid") in self._uids:
-            return True
-        is_pod = about.get("kind") == PODS.kind
-        if not is_pod or stem_of(str(about.get("name"))) not in self._stems:
-            return False
-        return datetime.fromisoformat(str(event.get("firstTimestamp") or _moment(event))) >= (
-            self._since
-        )
-
-
-def _moment(event: Event) -> str:
-    metadata = event.get("metadata") or {}
-    return str(
-        event.get("lastTimestamp") or event.get("eventTime") or metadata.get("creationTimestamp")
-    )
-
-
-def in_order(events: Iterable[Event]) -> list[Event]:
-    """Oldest first. Moments are whole seconds mostly: within one, by when they were written."""
-    return sorted(events, key=_order)
-
-
-def _order(event: Event) -> tuple[str, int, str]:
-    moment = _moment(event)
-    version = str((event.get("metadata") or {}).get("resourceVersion"))
-    return moment[: len("2024-01-01T00:00:00")], whole_number(version, UINT64_MAX) or 0, moment
+def _whose(job: Found, pods: Iterable[JobPod]) -> Whose:
+    rows = view_of(job.value, job.kind.name).replicas
+    uids = (job.uid, *(pod.metadata.uid for pod in pods), *(row.uid for row in rows))
+    created = job.value["metadata"]["creationTimestamp"]
+    return Whose(uids, (row.pod for row in rows), created)
 
 
 def event_lines(events: list[Event]) -> list[str]:
@@ -117,7 +79,7 @@ def event_lines(events: list[Event]) -> list[str]:
     rows = []
     for event in events:
         about = event.get("involvedObject") or {}
-        age = (now - datetime.fromisoformat(_moment(event))).total_seconds()
+        age = (now - datetime.fromisoformat(moment_of(event))).total_seconds()
         count: int = event.get("count") or 1
         rows.append(
             [
