@@ -17,6 +17,7 @@ import yaml
 from rig.machine import Machine, Resident, resident
 from rig.needs import lacks, missing
 from rig.script_job import script_job
+from rig.selection import all_is_asked_for
 from test_examples_run import AT_HAND, CHECKPOINT, End, ends_of, name_of, promises, said, until_all
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -44,6 +45,10 @@ needs_ssh = pytest.mark.skipif(
     lacks("sshd") or lacks("ssh"), reason=missing("sshd", "openssh-server openssh-client")
 )
 needs_mpi = pytest.mark.skipif(lacks("mpirun"), reason=missing("mpirun", "openmpi-bin"))
+# Who runs it and which folders are closed differ in few lines: one of two, then the other.
+pytestmark = pytest.mark.sample(2)
+# So many of each kind at once.
+JOBS_OF_A_KIND = 10 if all_is_asked_for() else 5
 
 
 @pytest.fixture(params=["root", "an ordinary user"])
@@ -203,7 +208,8 @@ def test_many_jobs_that_log_in_find_each_their_own_hosts_where_their_folders_are
     lived_in: tuple[Machine, Resident],
 ) -> None:
     machine, who = lived_in
-    ours = {f"ds-{n}": DEEPSPEED for n in range(10)} | {f"mpi-{n}": MPI for n in range(10)}
+    ours = {f"ds-{n}": DEEPSPEED for n in range(JOBS_OF_A_KIND)}
+    ours |= {f"mpi-{n}": MPI for n in range(JOBS_OF_A_KIND)}
     paths = [str(who.write(f"{name}.yaml", text.format(name=name))) for name, text in ours.items()]
     done = who.run("run", *paths, seconds=300)
     assert done.returncode == 0, done.stdout + done.stderr
