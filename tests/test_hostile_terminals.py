@@ -221,6 +221,7 @@ def test_a_file(command: str, text: str, somebody: Person) -> None:
         assert b"fault of jobyard" not in raw, raw
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "words",
     [
