@@ -27,7 +27,7 @@ from jobyard.manifest.spelling import respelled
 from jobyard.schema.admission import Verdict, admitted
 
 # Other ones in each run; more of them find what is rarer.
-MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000" if all_is_asked_for() else "4000"))
+MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000" if all_is_asked_for() else "2000"))
 # A chunk's manifests are in memory at once.
 CHUNKS = max(20 if all_is_asked_for() else 4, MUTATIONS // 1000)
 CHANGES = MUTATIONS // 5

@@ -68,8 +68,7 @@ def test_pods_that_no_scheduler_looks_at_are_told_of(
     program = tmp_path / "jobyard"
     program.write_text(IMPATIENT.format(python=sys.executable))
     program.chmod(0o755)
-    # The rig starts the command that stands beside this interpreter.
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setattr("rig.jobyard_controller.JOBYARD", program)
 
     async def act(stage: Stage) -> None:
         name = "forgotten"

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from rig.engine import Room, RunningEngine
 from rig.person import Person, person
+from rig.selection import all_is_asked_for
 from rig.users import free_uid
 from waiting import look_again
 
@@ -24,7 +25,8 @@ from jobyard.engine.engine_log import SAME_MAX, EngineLog
 
 BAD_INPUT = 2
 STRANGERS = 1500
-FLOOD_SECONDS = 8.0
+# They are all there before the first question; each flood is one of five.
+FLOOD_SECONDS = 8.0 if all_is_asked_for() else 2.0
 ANSWER_SECONDS_MAX = 1.0
 ANSWERS_MIN = 10
 LOG_BYTES_MAX = 10 * 1024 * 1024

@@ -50,7 +50,7 @@ from jobyard.node.shared.state import ContainerState, PodState, Stage
 
 AT_ONCE = 8
 # Each run kills at other moments than the last one.
-KILLS = 200 if all_is_asked_for() else 48
+KILLS = 200 if all_is_asked_for() else 24
 # How long an engine lives at most, from its birth or from when it answers.
 LIFE_SECONDS = 0.5
 LOOK_SECONDS = 0.02

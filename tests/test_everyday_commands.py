@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import yaml
 from cli_yard import AGAIN, ELASTIC, STAYS, Yard
 from rig.engine import JOBS, Room
 from rig.person import person
@@ -102,6 +105,26 @@ def test_logs_of_pods_that_are_gone_stay_readable() -> None:
         ):
             assert told in who.ask("logs", *words).stderr
         assert who.run("down").returncode == 0
+
+
+def test_an_engine_that_ends_while_its_last_job_goes_is_no_fault_of_delete() -> None:
+    """It is asked what it waits for, and isn't there any more."""
+    with person(is_ordinary=False) as who:
+        assert who.run("up", "--detach", "--runtime", "host").returncode == 0
+        folder = who.home / "jobyard" / "engine"
+        kept = yaml.safe_load(STAYS)
+        kept["metadata"]["finalizers"] = ["example.com/kept"]
+        # Without pods, which would outlive the engine.
+        kept["spec"]["runMode"] = {"pause": {"enabled": True}}
+        assert who.ask("apply", "-f", str(who.write("job.yaml", json.dumps(kept)))).returncode == 0
+        deleting = who.start("delete", "stays", "--timeout", "5s")
+        assert deleting.stdout is not None
+        assert deleting.stdout.readline() == "GenericJob/stays deleted\n"
+        os.kill(json.loads((folder / "engine.json").read_text())["pid"], signal.SIGKILL)
+        _, told = deleting.communicate(timeout=60)
+        assert "fault of jobyard" not in told
+        assert "still there after 5 s" in told
+        assert deleting.returncode == 2
 
 
 @pytest.mark.parametrize(

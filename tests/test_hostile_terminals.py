@@ -95,6 +95,7 @@ SPOKEN = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("words", SPOKEN, ids=lambda words: " ".join(words).replace(ODD, "ODD"))
 @pytest.mark.parametrize("refuses", [False, True], ids=["that lies", "that refuses"])
 def test_a_server(words: tuple[str, ...], refuses: bool, somebody: Person) -> None:
@@ -201,6 +202,7 @@ NO_YAML = "a: [\x1b[2J\nb"
 BAD_YAML = 'kind: "x\ny: {text}\n'
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", [TEXT, *list(SEQUENCES.values())[::30]], ids=range(4))
 @pytest.mark.parametrize("command", ["validate", "render", "run", "apply -f", "delete -f"])
 def test_a_file(command: str, text: str, somebody: Person) -> None:
@@ -219,6 +221,7 @@ def test_a_file(command: str, text: str, somebody: Person) -> None:
         assert b"fault of jobyard" not in raw, raw
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "words",
     [

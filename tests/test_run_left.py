@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from rig.engine import RunningEngine
 from rig.person import MARK, Person, person
 from rig.script_job import script_job
 from waiting import until_it_holds
@@ -271,6 +273,33 @@ def test_a_reader_that_has_seen_enough_ends_no_job(somebody: Person) -> None:
     let_end(somebody)
     assert somebody.run("attach").returncode == 0
     no_step_was_lost(somebody)
+    nothing_is_left(somebody)
+
+
+def is_closed(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_who_comes_while_an_engine_closes_its_doors_ends_the_run(somebody: Person) -> None:
+    assert somebody.run("run", "-d", steps_job(somebody)).returncode == 0
+    engine_of(somebody)
+    engine = RunningEngine(somebody, run_folder(somebody))
+    # One who says that more is to come, and is waited for when the jobs are over.
+    slow = engine.connection()
+    slow.putrequest("POST", "/api/v1/namespaces/default/configmaps")
+    for header in (("Authorization", f"Bearer {engine.token}"), ("Content-Length", "100")):
+        slow.putheader(*header)
+    slow.endheaders()
+    goes_on(somebody)
+    let_end(somebody)
+    until_it_holds(lambda: is_closed(engine.port), "nobody else is let in")
+    done = somebody.run("attach")
+    slow.close()
+    assert done.returncode == 0, done.stderr
     nothing_is_left(somebody)
 
 

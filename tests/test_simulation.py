@@ -18,8 +18,8 @@ from simulation.plugin import STEPS_PROPERTY
 from simulation.settling import settle
 from simulation.shrinking import run, settings_from_environment, shrunk
 
-STEPS = 1_000_000 if all_is_asked_for() else 200_000
-SHARDS = STEPS // 50_000
+STEPS = 1_000_000 if all_is_asked_for() else 100_000
+SHARDS = STEPS // 25_000
 ASKED = settings_from_environment()
 
 

@@ -21,6 +21,7 @@ import pytest
 
 from rig import namespaces
 from rig.binaries import find_binaries
+from rig.kubectl import NO_COLLECTING
 from rig.person import Person, person
 
 JSON = dict[str, Any]
@@ -207,7 +208,8 @@ class EngineKubectl:
     def environment(self) -> dict[str, str]:
         # Of whoever runs the tests neither preferences nor configuration are used.
         kept = {"PATH": os.environ["PATH"], "HOME": str(self.room.engine.who.home)}
-        return {**kept, "KUBECONFIG": str(self.room.engine.kubeconfig), "KUBECTL_KUBERC": "false"}
+        told = {"KUBECONFIG": str(self.room.engine.kubeconfig), "KUBECTL_KUBERC": "false"}
+        return {**kept, **NO_COLLECTING, **told}
 
     def words(self, *arguments: str) -> list[str]:
         return [str(self.binary), f"--namespace={self.room.name}", *arguments]

@@ -33,16 +33,16 @@ async def running_controller(
     namespace: str,
     *options: str,
     wrapper: Sequence[str] = (),
-    program: Path = JOBYARD,
+    program: Path | None = None,
 ) -> AsyncIterator[ControllerProcess]:
     """A controller that looks after `namespace`, ready; stopped by SIGTERM at the end.
 
     An empty namespace means all of them. `wrapper` is what starts it, `program` which Jobyard
-    it is.
+    it is, if not the one beside this interpreter.
     """
     process = await asyncio.create_subprocess_exec(
         *wrapper,
-        str(program),
+        str(program or JOBYARD),
         "controller",
         f"--kubeconfig={kubeconfig}",
         f"--namespace={namespace}",

@@ -94,7 +94,9 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"{module}"), attribute or "command")
+        command: click.Command = getattr(
+            import_module(f"jobyard.cli.commands.{module}"), attribute or "command"
+        )
         if "logging" in sys.modules:
             # Imported here: it is slow to import, and what needs it has done so by now.
             from jobyard.cli.output.log_words import guard_log

@@ -20,6 +20,7 @@ from jobyard.cli.output.left_out import skipped
 from jobyard.cli.output.saying import say, say_aside
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
+from jobyard.client.errors import ClientError
 from jobyard.client.request import PODS, Propagation, Resource, delete, listing
 from jobyard.client.sender import Sender
 from jobyard.jobs.one_object import Reference, until_gone
@@ -168,7 +169,11 @@ async def _waited_for(sender: Sender, one: Reference) -> str:
     else:
         selector = selector_of(one.resource.kind, one.name)
         request = listing(PODS, one.namespace, label_selector=selector)
-    answer = await sender.send(request)
+    try:
+        answer = await sender.send(request)
+    except ClientError:
+        # An engine may end with its last job. The watch tells what became of the object.
+        return f"{one}: waiting until it is gone"
     pods = decoded_json(answer.body, type=_Going).items if answer.is_ok else ()
     going = [pod.metadata for pod in pods if pod.metadata.deletion_grace_period_seconds is not None]
     if not going:

@@ -214,7 +214,8 @@ async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool)
                 closing.set()
                 await door
         engine.stops_everything = end is not _End.LEFT
-    return end
+    # Who came while the doors were being closed has seen all of it, and asked for the end.
+    return _End.ASKED if end is _End.OVER and desk.ending.is_set() else end
 
 
 async def _until_ended(engine: Engine, desk: Desk, leaving: asyncio.Event) -> _End:
