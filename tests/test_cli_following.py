@@ -14,7 +14,7 @@ import pytest
 
 from jobyard.api.kinds import kind_named
 from jobyard.cli.ending import Ends, until_ended
-from jobyard.cli.output.rows import Timed, last_lines, stopped
+from jobyard.cli.output.rows import Timed, last_lines
 from jobyard.cli.output.screen import Screen
 from jobyard.cli.output.showing import Show
 from jobyard.cli.output.style import Palette
@@ -26,7 +26,7 @@ from jobyard.jobs.happenings import CUT_DOWN, Happenings
 from jobyard.jobs.one_object import DELETED, Reference, until_gone, until_job
 from jobyard.jobs.pods import JobPod
 from jobyard.jobs.troubles import Troubles
-from jobyard.jobs.view import JobView, ReplicaView
+from jobyard.jobs.view import JobView, ReplicaView, stopped
 
 T = TypeVar("T")
 JSON = dict[str, Any]

@@ -168,7 +168,7 @@ def test_a_folder_that_is_there_for_something_else_stays_as_it_is(who: Person) -
 ASKING = """
 import sys
 from pathlib import Path
-from jobyard.node import locks
+from jobyard.node.shared import locks
 print(locks.is_taken(Path(sys.argv[1])))
 """
 

@@ -28,7 +28,7 @@ from waiting import until
 from jobyard.api.kinds import KINDS, kind_of
 from jobyard.cli.main import cli
 from jobyard.plan.lowering import table as lowering
-from jobyard.plan.lowering.table import has_replicas
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.plan.objects import rendering
 
 MUTATIONS = int(os.environ.get("JOBYARD_MUTATIONS", "20000" if all_is_asked_for() else "2000"))
@@ -258,7 +258,7 @@ def _jobs() -> list[Json]:
 
 def _path(job: Json, namespace: str) -> str | None:
     kind = kind_of(job["apiVersion"], job["kind"])
-    if kind is None or not has_replicas(kind):
+    if kind is None or kind not in JOB_KINDS:
         return None
     return f"/apis/{kind.api_version}/namespaces/{namespace}/{kind.plural}"
 

@@ -133,7 +133,7 @@ def test_who_holds_a_lock_is_known_to_others(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     assert (locks.holder_of(path), locks.is_taken(path), supervisor_of(tmp_path)) == (0, False, 0)
     take = (
-        "import sys, pathlib; from jobyard.node import locks;"
+        "import sys, pathlib; from jobyard.node.shared import locks;"
         "locks.take(pathlib.Path(sys.argv[1])); print('taken', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", take, str(path)]

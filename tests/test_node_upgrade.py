@@ -48,10 +48,10 @@ GOLDEN = Path(__file__).parent / "golden" / "wire.json"
 ANOTHER_HUB = """
 import sys
 from pathlib import Path
-from jobyard.node import protocol
+from jobyard.node.shared import protocol
 protocol.PROTOCOL = int(sys.argv[1])
 if sys.argv[2] == "strange":
-    from jobyard.node.supervisor import desk
+    from jobyard.node.supervisor import control_socket as desk
     known = desk.encode_line
     desk.encode_line = lambda word: (
         b'{"type": "condition", "protocol": %d}\\n' % protocol.PROTOCOL

@@ -145,15 +145,15 @@ def test_objects_for_programs_are_as_they_were() -> None:
 CLI = Path(__file__).parent.parent / "src" / "jobyard" / "cli"
 # Where streams are touched, and why that is no way round `say`.
 WRITERS = {
-    "saying.py": "the way out itself",
-    "live/screen.py": "the live table, whose lines go through the same function",
-    "terminal.py": "what exec and shell carry",
-    "lost_output.py": "closes a stream that nobody reads",
-    "logs.py": "gives the stream to a Screen",
-    "run.py": "gives the stream to a Screen",
-    "exec.py": "writes to a process, what somebody types",
-    "clean.py": "reads the answer to its question",
-    "sources.py": "reads standard input; and hands a message to what says it",
+    "output/saying.py": "the way out itself",
+    "output/screen.py": "the live table, whose lines go through the same function",
+    "output/terminal.py": "what exec and shell carry",
+    "output/lost_output.py": "closes a stream that nobody reads",
+    "commands/logs.py": "gives the stream to a Screen",
+    "commands/run.py": "gives the stream to a Screen",
+    "commands/exec.py": "writes to a process, what somebody types",
+    "commands/clean.py": "reads the answer to its question",
+    "arguments/sources.py": "reads standard input; and hands a message to what says it",
 }
 CLICKS = {"echo", "secho", "style", "prompt", "confirm", "pause", "echo_via_pager", "progressbar"}
 
@@ -189,7 +189,7 @@ def test_whatever_a_command_says_goes_one_way() -> None:
 
 
 def test_the_two_that_hand_a_stream_on_write_nothing_to_it() -> None:
-    for name in ("logs.py", "run.py"):
+    for name in ("commands/logs.py", "commands/run.py"):
         text = (CLI / name).read_text()
         assert "click.echo" not in text
         assert ".write(" not in text

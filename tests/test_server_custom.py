@@ -19,9 +19,9 @@ from server_verdicts import change_differences, comparable, creation_differences
 from jobyard.api.crd import crd, schema_node
 from jobyard.api.kinds import KINDS, kind_of
 from jobyard.schema.admission import admitted
+from jobyard.server.built_in_kinds import builtin_resources
 from jobyard.server.crds.definitions import custom_resources
 from jobyard.server.crds.wording import joined
-from jobyard.server.kinds import builtin_resources
 from jobyard.server.problem import ProblemError
 from jobyard.server.resource import Part, ServedResource
 

@@ -19,7 +19,7 @@ from rig.plane import ControlPlane
 from server_tables import BAD_PODS, GOOD_PODS, OTHERS, UNDECODABLE, obj, pod
 from server_verdicts import change_differences, creation_differences, place
 
-from jobyard.server.kinds import builtin_resources
+from jobyard.server.built_in_kinds import builtin_resources
 from jobyard.server.kinds.events import as_core, as_events
 from jobyard.server.kinds.types.kubernetes_schemas import definitions, resolved
 from jobyard.server.kinds.types.quantities import QuantityError, canonical

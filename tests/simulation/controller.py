@@ -17,7 +17,8 @@ from jobyard.controller.notes import Notes
 from jobyard.controller.queue import RETRY_MAX_SECONDS, RETRY_SECONDS
 from jobyard.controller.reconciling import Next, Passed, Reconciler
 from jobyard.controller.records import JobKey, JobRecord
-from jobyard.controller.world import CHILD_KINDS, JOB_KINDS, World
+from jobyard.controller.world import CHILD_KINDS, World
+from jobyard.plan.lowering.table import JOB_KINDS
 from simulation.server import Event, Server
 from simulation.violation import ViolationError
 

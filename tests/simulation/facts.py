@@ -12,11 +12,11 @@ import msgspec
 
 from jobyard.api.kinds import KINDS, Kind
 from jobyard.plan.lowering.description import Description
-from jobyard.plan.lowering.table import has_replicas, lowered
+from jobyard.plan.lowering.table import JOB_KINDS, lowered
 from simulation.kubelet import Life
 from simulation.server import JSON
 
-KIND_OF: dict[str, Kind] = {kind.plural: kind for kind in KINDS if has_replicas(kind)}
+KIND_OF: dict[str, Kind] = {kind.plural: kind for kind in KINDS if kind in JOB_KINDS}
 
 
 class Job:
