@@ -18,7 +18,7 @@ from jobyard.controller.running import Controller
 from jobyard.node.agent import Agent
 from jobyard.run.engine import Engine, EngineSettings
 from jobyard.run.homes import DataFolder
-from jobyard.run.placing import Scheduler
+from jobyard.run.scheduling.scheduler import Scheduler
 
 SETTINGS = EngineSettings(runtime="host")
 PODS = "/api/v1/namespaces/default/pods"

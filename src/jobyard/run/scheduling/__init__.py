@@ -1,0 +1,1 @@
+"""The scheduler's shell: watches, binds, evicts and writes statuses; `schedule` decides."""
