@@ -165,7 +165,7 @@ def _judge_start(gang: Gang, now: float) -> None:
     assert gang.facts is not None
     if not was_scheduled(gang.facts.status):
         return
-    if gang.here or gang.succeeded or gang.failed:
+    if gang.here or ((gang.succeeded or gang.failed) and not gang.leaving):
         gang.has_started = True
         return
     if gang.waiting and not gang.leaving and len(gang.waiting) < gang.needed:

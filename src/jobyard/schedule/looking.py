@@ -28,6 +28,7 @@ from jobyard.schedule.reasons import (
     no_room,
     no_such_group,
     no_such_queue,
+    not_enough_members,
     queue_closed,
     queue_elsewhere,
     room_comes,
@@ -218,6 +219,11 @@ class Look:
 
     def _judge(self, entry: Entry) -> None:
         gang, account = entry.gang, self.accounts[entry.gang.queue]
+        if entry.claim is not Claim.START and gang.leaving and not gang.here:
+            # It was sent away in this very look, and has to start again.
+            why = not_enough_members(gang.alive, gang.needed, ())
+            self._waits(entry, why)
+            return
         wish = self._wish(entry)
         why = self._out_of_bounds(entry, account, wish)
         if why is not None:

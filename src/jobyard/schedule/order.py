@@ -2,7 +2,7 @@
 
 Shares change with each gang that is placed, so the line is asked anew for each. Members of gangs
 that have started and lack somebody stand before all others: what they hold is of no use without
-them. So does, among queues of one priority, a gang for which others were sent away.
+them. So do gangs for which others were sent away: those can't take their room back.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """Its place within its queue."""
         gang, first = self.gang, self.pods[0]
         return (
-            min(self.claim, Claim.START),
+            Claim.MISSING if self.is_nominated else min(self.claim, Claim.START),
             not self.is_nominated,
             -gang.priority,
             gang.created_at,

@@ -145,9 +145,9 @@ class Scheduler:
                 again = loop.call_later(wait_seconds, self._changed.set)
 
     @property
-    def _is_known(self) -> bool:
-        views = (self.pods, self._queues, self._groups, self._batch_groups, self._namespaces)
-        return all(view.is_known for view in views)
+    def views(self) -> tuple[Any, ...]:
+        """What all watches but that of the node have told."""
+        return (self.pods, self._queues, self._groups, self._batch_groups, self._namespaces)
 
     async def place(self) -> tuple[bool, float | None]:
         """One decision, carried out: whether all of it is done, and when to look again at last."""
@@ -157,11 +157,9 @@ class Scheduler:
             whole = {**about, "namespace": found.namespace, "uid": found.uid}
             await self._teller.event(whole, FAILED, str(found), "Warning")
         machine = self._measured if self._measured.is_relaxed else self._node.machine
-        if machine is None or not self._is_known:
+        if machine is None or not all(view.is_known for view in self.views):
             # The watches wake us.
             return True, None
-        if not any(queue.name == DEFAULT_QUEUE for queue in self._queues.by_uid.values()):
-            await self._make_default_queue()
         self._cycle += 1
         now = time.time()
         groups = self._all_groups()
@@ -186,6 +184,8 @@ class Scheduler:
             await teller.tell_groups(decided.groups, decided.group_statuses, groups),
             await teller.tell_queues(decided.queue_statuses),
         ]
+        if not any(queue.name == DEFAULT_QUEUE for queue in snapshot.queues):
+            await self._make_default_queue()
         return all(done), self._next_seconds(decided.look_again_at, now)
 
     def _next_seconds(self, look_again_at: float | None, now: float) -> float | None:
