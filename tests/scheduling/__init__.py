@@ -1,1 +1,1 @@
-"""A world of queues, gangs and pods around the pure scheduler, for random stories and their rules."""
+"""Queues, gangs and pods around the pure scheduler: random stories, and their rules."""

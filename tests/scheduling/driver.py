@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from scheduling.rules import Broken, check
+from scheduling.rules import BrokenRuleError, check
 from scheduling.world import World
 
 GANGS_MAX = 14
@@ -47,8 +47,8 @@ class Story:
         self.steps += 1
         try:
             check(before, decided, world)
-        except Broken as broken:
-            raise Broken(f"seed {self.seed}, step {self.steps}: {broken}") from None
+        except BrokenRuleError as broken:
+            raise BrokenRuleError(f"seed {self.seed}, step {self.steps}: {broken}") from None
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -74,7 +74,8 @@ class Story:
                     del world.pods[pod.uid]
                 else:
                     world.pods[pod.uid] = type(pod)(
-                        **{f: getattr(pod, f) for f in pod.__struct_fields__} | {"phase": "Succeeded"}
+                        **{f: getattr(pod, f) for f in pod.__struct_fields__}
+                        | {"phase": "Succeeded"}
                     )
         decided = world.decide()
         stuck = [
@@ -85,7 +86,7 @@ class Story:
         ]
         if stuck or world.running:
             first = f"{stuck[0].pod}: {stuck[0].why}" if stuck else "something runs for ever"
-            raise Broken(f"seed {self.seed}: none starves within {bound} rounds: {first}")
+            raise BrokenRuleError(f"seed {self.seed}: none starves within {bound} rounds: {first}")
 
 
 def tell(seed: int, steps: int) -> int:

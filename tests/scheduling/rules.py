@@ -6,12 +6,12 @@ from collections import Counter
 from decimal import Decimal
 
 import msgspec
-from scheduling.world import NODE, World
 
 from jobyard.schedule.amounts import Amounts, total
 from jobyard.schedule.decision import Decision
 from jobyard.schedule.reasons import Reason
 from jobyard.schedule.snapshot import Candidate, GroupKey, QueueFacts
+from scheduling.world import NODE, World
 
 # Those that wait for room or quota, and for nothing else.
 IN_LINE = {
@@ -22,13 +22,13 @@ IN_LINE = {
 }
 
 
-class Broken(AssertionError):
+class BrokenRuleError(AssertionError):
     """A rule that didn't hold."""
 
 
 def hold(is_so: bool, rule: str, **found: object) -> None:
     if not is_so:
-        raise Broken(f"{rule}: {found}")
+        raise BrokenRuleError(f"{rule}: {found}")
 
 
 def queue_of(world: World, pod: Candidate) -> str:
@@ -198,8 +198,7 @@ def _check_few(before: World, decided: Decision) -> None:
         is_enough = need.fits((free - part).or_nothing())
         # Others that were first in line may have needed it.
         others = any(
-            each.why.reason is Reason.WAITING_FOR_PREEMPTION
-            and title not in (str(each.pod), str(each.pod.group))
+            each.why.reason in IN_LINE and title not in (str(each.pod), str(each.pod.group))
             for each in decided.refused
         )
         hold(others or not is_enough, "as few as needed", unit=str(unit), title=title)
@@ -212,14 +211,18 @@ def _check_line(decided: Decision, after: World) -> None:
     for each in decided.refused:
         if each.why.reason in IN_LINE:
             line.setdefault(str(each.pod.group or each.pod), []).append(each.pod)
-    reasons = {each.pod.uid: each.why.reason for each in decided.refused}
+    whys = {each.pod.uid: each.why for each in decided.refused}
     ranked = sorted(line.values(), key=lambda pods: _rank(after, pods))
     for pods in ranked:
         queue = after.queues[queue_of(after, pods[0])]
         need, quota = _need(after, pods), queue.quota or Amounts()
         if need is None:
             continue
-        if reasons[pods[0].uid] is Reason.QUOTA_EXCEEDED:
+        why = whys[pods[0].uid]
+        if why.reason is Reason.RESERVED and "quota" in why.message:
+            # Somebody else of its queue is before it.
+            continue
+        if why.reason is Reason.QUOTA_EXCEEDED:
             spare = quota - held(after, queue.name)
             is_free = need.only(quota.by_name).fits(spare)
             hold(not is_free, "nobody waits for a quota that is free", pods=str(pods[0]))
@@ -244,7 +247,15 @@ def _rank(world: World, pods: list[Candidate]) -> tuple[object, ...]:
     priority = group.priority or 0 if group else 0
     created = group.created_at if group else pods[0].created_at
     title = str(group.key) if group else str(pods[0])
-    return (not (lacks or nominated), -queue.priority, not nominated, share(world, queue), -priority, created, title)
+    return (
+        not (lacks or nominated),
+        -queue.priority,
+        not nominated,
+        share(world, queue),
+        -priority,
+        created,
+        title,
+    )
 
 
 def _alive(world: World, key: GroupKey) -> int:

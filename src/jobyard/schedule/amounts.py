@@ -125,6 +125,7 @@ def _kept(items: tuple[tuple[str, Decimal], ...]) -> Amounts:
     return Amounts(dict(items))
 
 
+@lru_cache(maxsize=4096)
 def told(name: str, amount: Decimal) -> str:
     """An amount as people write it: `1.5`, `24Gi`, `512Mi`."""
     if _is_bytes(name):

@@ -12,7 +12,7 @@ from jobyard.schedule.reasons import Why
 from jobyard.schedule.snapshot import Candidate, GroupKey, Owner
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """A pod that runs here; `cuts` tells what it doesn't get of what it asked for."""
 
     pod: Candidate
@@ -20,7 +20,7 @@ class Placed(msgspec.Struct, frozen=True):
     cuts: tuple[str, ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """A pod that waits, and why; `is_nominated`: others go to make room for it."""
 
     pod: Candidate
@@ -28,7 +28,7 @@ class Refused(msgspec.Struct, frozen=True):
     is_nominated: bool = False
 
 
-class Aside(msgspec.Struct, frozen=True):
+class Aside(msgspec.Struct, frozen=True, gc=False):
     """A pod that is in no line: it is gated, or nobody understands it."""
 
     pod: Candidate
@@ -36,7 +36,7 @@ class Aside(msgspec.Struct, frozen=True):
     message: str
 
 
-class Evicted(msgspec.Struct, frozen=True):
+class Evicted(msgspec.Struct, frozen=True, gc=False):
     """A pod that goes to make room, and for whom."""
 
     pod: Candidate

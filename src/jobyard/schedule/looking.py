@@ -236,11 +236,12 @@ class Look:
 
     def _wish(self, entry: Entry) -> Wish:
         shares = [self.share(pod) for pod in entry.pods]
-        is_even = all(share == shares[0] for share in shares)
+        first = shares[0]
+        is_even = all(share is first or share == first for share in shares)
         return Wish(
             count=len(shares),
             need=total(shares),
-            each=shares[0] if is_even else None,
+            each=first if is_even else None,
             is_gang=entry.gang.facts is not None,
         )
 

@@ -36,7 +36,7 @@ class Reason(StrEnum):
     NODE_SELECTOR_MISMATCH = "NodeSelectorMismatch"
 
 
-class Why(msgspec.Struct, frozen=True):
+class Why(msgspec.Struct, frozen=True, gc=False):
     """A reason, and the same in a sentence with numbers."""
 
     reason: Reason
@@ -46,14 +46,14 @@ class Why(msgspec.Struct, frozen=True):
         return f"{self.reason}: {self.message}"
 
 
-class Ahead(msgspec.Struct, frozen=True):
+class Ahead(msgspec.Struct, frozen=True, gc=False):
     """Somebody who waits for room before others do."""
 
     title: str
     since: float
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class Wish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is to be placed at once, as messages tell it."""
 
     count: int
