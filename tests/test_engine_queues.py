@@ -450,3 +450,131 @@ def test_the_tasksets_of_the_originals_run_as_written(yard: Yard, name: str) -> 
         TASKSETS,
     )
     assert done["status"]["state"] == "Succeeded"
+
+
+def test_a_taskset_that_is_too_old_fails(yard: Yard) -> None:
+    """Its pods are deleted, which counts."""
+    template = grouped("none")
+    labels = {f"{LABEL}/queue": yard.queue("short", maxDuration="3s")}
+    spec = {**template["spec"], "restartPolicy": "Never"}
+    role = {"name": "main", "replicas": 1, "completionPolicy": {"maxFailed": 1, "minSucceeded": 1}}
+    role["template"] = {"metadata": {"labels": labels}, "spec": spec}
+    manifest = {
+        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
+        "kind": "TaskSet",
+        "metadata": {"name": "old"},
+        "spec": {"roles": [role]},
+    }
+    yard.create("tasksets", manifest, TASKSETS)
+    done = yard.until(
+        "tasksets",
+        "old",
+        lambda each: (each.get("status") or {}).get("state") in ("Succeeded", "Failed"),
+        TASKSETS,
+    )
+    assert done["status"]["state"] == "Failed"
+
+
+def test_pause_gives_the_room_back_and_resume_waits_in_line(yard: Yard) -> None:
+    yard.job("first", "default", 2, {"cpu": "150"})
+    yard.runs("first")
+    yard.job("second", "default", 2, {"cpu": "150"})
+    yard.waits("second", Reason.WAITING_FOR_ROOM)
+    path = yard.path("genericjobs", "first", JOBS)
+    for is_paused in (True, False):
+        body = {"spec": {"runMode": {"pause": {"enabled": is_paused}}}}
+        assert yard.engine.ask("PATCH", path, body, content_type=PATCH).status == 200
+        yard.runs("second")
+    yard.waits("first", Reason.WAITING_FOR_ROOM)
+    yard.delete("genericjobs", "second")
+    yard.job_until("first", lambda status: status.get("readyReplicas") == 2)
+
+
+def test_a_queue_that_is_closed_keeps_what_has_started(yard: Yard) -> None:
+    queue = yard.queue("open")
+    yard.job("job", queue, 2, {"cpu": "1"})
+    before = yard.runs("job")
+    yard.set_queue(queue, closed=True)
+    query = f"fieldSelector=metadata.name%3D{queue}"
+    yard.engine.until(
+        f"{SCHEDULER}/queues",
+        query,
+        lambda each: condition(each, "QueueClosed").get("status") == "True",
+    )
+    yard.delete("pods", "job-worker-0", "/api/v1")
+    yard.until(
+        "pods",
+        "job-worker-0",
+        lambda pod: pod["metadata"]["uid"] != before["metadata"]["uid"] and phase(pod) == "Running",
+    )
+
+
+def test_what_the_machine_counts_as_is_said_in_one_line_and_told_by_its_node(yard: Yard) -> None:
+    words = yard.engine.first_words.splitlines()
+    (said,) = (line for line in words if line.startswith("the machine counts as more than it has"))
+    assert "cpu 300 (has " in said
+    (node,) = yard.engine.ask("GET", "/api/v1/nodes").json["items"]
+    has = node["status"]["allocatable"]
+    assert (has["cpu"], has["memory"], has["nvidia.com/gpu"]) == ("300", "300Gi", "8")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("cpu", "'cpu': must be RESOURCE=AMOUNT"),
+        ("cpu=1,cpu=2", "each resource once"),
+        ("cpu=many", '"many" is not a quantity'),
+        ("cpu=-1", "must be from 0 to 1Ei"),
+        ("nvidia.com/gpu=0.5", "must be a whole number"),
+        ("a b=1", "must be RESOURCE=AMOUNT"),
+    ],
+)
+@pytest.mark.parametrize("command", [("up",), ("run", "none.yaml")], ids=["up", "run"])
+def test_a_capacity_that_is_none_is_refused(
+    queueing: RunningEngine, command: tuple[str, ...], text: str, says: str
+) -> None:
+    done = queueing.who.ask(*command, "--capacity", text)
+    assert done.returncode == 2
+    assert says in done.stderr.replace("\n", " ")
+
+
+FILE = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: relaxed}
+spec:
+  scheduler: {t9kScheduler: {queue: of-the-cluster, priority: 5}}
+  replicaSpecs:
+    - type: worker
+      replicas: 3
+      template:
+        spec:
+          containers:
+            - name: main
+              image: any
+              command: [echo, placed]
+              resources: {requests: {cpu: "4000"}}
+"""
+
+
+def test_run_takes_a_job_of_a_clusters_queue_as_it_is(queueing: RunningEngine) -> None:
+    path = queueing.who.write("relaxed.yaml", FILE)
+    done = queueing.who.run("run", "--runtime", "host", str(path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("| placed") == 3
+
+
+def test_without_preemption_a_higher_queue_waits() -> None:
+    with person(is_ordinary=False) as who:
+        folder = who.home / "engine"
+        words = ("--runtime", "host", "--capacity", "cpu=4", "--data-dir", str(folder))
+        started = who.run("up", "--detach", "--no-preemption", *words)
+        assert started.returncode == 0, started.stderr
+        yard = Yard(RunningEngine(who, folder))
+        low, high = yard.queue("low", priority=1), yard.queue("high", priority=2)
+        yard.queued("first", low, 4)
+        yard.runs("first")
+        yard.queued("second", high, 2)
+        assert yard.waits("second", Reason.WAITING_FOR_ROOM) == "needs cpu 2; 0 of 4 are free"
+        assert not yard.events("first-worker-0", "Preempted")
+        assert who.run("down", "--data-dir", str(folder)).returncode == 0

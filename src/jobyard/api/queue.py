@@ -36,7 +36,9 @@ class QueueSpec(Value):
     preemptible: Annotated[
         bool, described("Whether queues of higher priority may take this one's room.")
     ] = True
-    closed: Annotated[bool, described("Refuses what hasn't started; what has goes on, restarts included.")] = False
+    closed: Annotated[
+        bool, described("Refuses what hasn't started; what has goes on, restarts included.")
+    ] = False
     max_duration: Annotated[
         Annotated[str, described(pattern=_DURATION, max_length=64)] | None,
         described(

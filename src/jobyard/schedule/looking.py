@@ -221,8 +221,7 @@ class Look:
         gang, account = entry.gang, self.accounts[entry.gang.queue]
         if entry.claim is not Claim.START and gang.leaving and not gang.here:
             # It was sent away in this very look, and has to start again.
-            why = not_enough_members(gang.alive, gang.needed, ())
-            self._waits(entry, why)
+            self._waits(entry, not_enough_members(gang.alive, gang.needed, ()))
             return
         wish = self._wish(entry)
         why = self._out_of_bounds(entry, account, wish)
