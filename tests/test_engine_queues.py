@@ -452,29 +452,6 @@ def test_the_tasksets_of_the_originals_run_as_written(yard: Yard, name: str) -> 
     assert done["status"]["state"] == "Succeeded"
 
 
-def test_a_taskset_that_is_too_old_fails(yard: Yard) -> None:
-    """Its pods are deleted, which counts."""
-    template = grouped("none")
-    labels = {f"{LABEL}/queue": yard.queue("short", maxDuration="3s")}
-    spec = {**template["spec"], "restartPolicy": "Never"}
-    role = {"name": "main", "replicas": 1, "completionPolicy": {"maxFailed": 1, "minSucceeded": 1}}
-    role["template"] = {"metadata": {"labels": labels}, "spec": spec}
-    manifest = {
-        "apiVersion": "octopus.openi.pcl.cn/v1alpha1",
-        "kind": "TaskSet",
-        "metadata": {"name": "old"},
-        "spec": {"roles": [role]},
-    }
-    yard.create("tasksets", manifest, TASKSETS)
-    done = yard.until(
-        "tasksets",
-        "old",
-        lambda each: (each.get("status") or {}).get("state") in ("Succeeded", "Failed"),
-        TASKSETS,
-    )
-    assert done["status"]["state"] == "Failed"
-
-
 def test_pause_gives_the_room_back_and_resume_waits_in_line(yard: Yard) -> None:
     yard.job("first", "default", 2, {"cpu": "150"})
     yard.runs("first")

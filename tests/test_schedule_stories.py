@@ -96,7 +96,7 @@ def room_is_not_used_up(patch: Patch) -> None:
 
 
 def nothing_is_reserved(patch: Patch) -> None:
-    patch.setattr(Room, "reserve", lambda self, need, holder: None)
+    patch.setattr(Room, "reserve", lambda self, need, holder, **how: None)
 
 
 def who_leaves_is_gone(patch: Patch) -> None:
@@ -187,8 +187,8 @@ def the_younger_go_first(patch: Patch) -> None:
     rank = Entry.rank.fget
 
     def upside_down(self: Entry) -> Any:
-        first, second, priority, created, *rest = rank(self)  # type: ignore[misc]
-        return (first, second, priority, -created, *rest)
+        level, priority, created, *rest = rank(self)  # type: ignore[misc]
+        return (level, priority, -created, *rest)
 
     patch.setattr(Entry, "rank", property(upside_down))
 

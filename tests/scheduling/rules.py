@@ -247,15 +247,8 @@ def _rank(world: World, pods: list[Candidate]) -> tuple[object, ...]:
     priority = group.priority or 0 if group else 0
     created = group.created_at if group else pods[0].created_at
     title = str(group.key) if group else str(pods[0])
-    return (
-        not (lacks or nominated),
-        -queue.priority,
-        not nominated,
-        share(world, queue),
-        -priority,
-        created,
-        title,
-    )
+    level = 0 if nominated else 1 if lacks else 2
+    return (-queue.priority, level, share(world, queue), -priority, created, title)
 
 
 def _alive(world: World, key: GroupKey) -> int:

@@ -227,7 +227,7 @@ class Look:
         why = self._out_of_bounds(entry, account, wish)
         if why is not None:
             self._waits(entry, why)
-        elif self.room.has_for(wish.need):
+        elif self.room.has_for(wish.need, is_missing=entry.claim is Claim.MISSING):
             self._place(entry, account, wish.need)
         else:
             self._await_room(entry, account, wish)
@@ -272,7 +272,7 @@ class Look:
         if entry.claim is not Claim.EXTRA and self.snapshot.may_preempt:
             leaving = self._makes_room(entry, account, wish)
             if leaving:
-                room.reserve(wish.need, title)
+                room.reserve(wish.need, title, is_promised=True)
                 account.reserve(wish.need, title)
                 why = room_comes(wish, room.free, self.machine.capacity, leaving)
                 self._waits(entry, why, is_nominated=True)
@@ -289,14 +289,14 @@ class Look:
 
     def _makes_room(self, entry: Entry, account: Account, wish: Wish) -> int:
         """How many pods go for this one, now or since an earlier look; 0: it waits like others."""
-        room = self.room
-        if room.will_have_for(wish.need):
+        room, is_missing = self.room, entry.claim is Claim.MISSING
+        if room.will_have_for(wish.need, is_missing=is_missing):
             return sum(len(gang.leaving) for gang in self.gangs) if entry.is_nominated else 0
         field = Field(self._by_queue, self.accounts, self.machine.capacity, self.share)
         units = victims(
             field,
             account.facts.priority,
-            lambda freed: room.will_have_for(wish.need, freed),
+            lambda freed: room.will_have_for(wish.need, freed, is_missing=is_missing),
         )
         for unit in units:
             room.coming = room.coming + unit.amounts

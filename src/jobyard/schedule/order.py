@@ -1,8 +1,8 @@
 """Who is next: queue priority, then the lower dominant share, then the gang's priority, then age.
 
-Shares change with each gang that is placed, so the line is asked anew for each. Members of gangs
-that have started and lack somebody stand before all others: what they hold is of no use without
-them. So do gangs for which others were sent away: those can't take their room back.
+Shares change with each gang that is placed, so the line is asked anew for each. Among queues of one
+priority those stand first for which others were sent away, so that these can't take the room back;
+then members of gangs that have started and lack somebody.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     is_nominated: bool = False
 
     @property
-    def rank(self) -> tuple[int, bool, int, float, str, float, str]:
+    def rank(self) -> tuple[int, int, float, str, float, str]:
         """Its place within its queue."""
         gang, first = self.gang, self.pods[0]
         return (
-            Claim.MISSING if self.is_nominated else min(self.claim, Claim.START),
-            not self.is_nominated,
+            -1 if self.is_nominated else min(self.claim, Claim.START),
             -gang.priority,
             gang.created_at,
             gang.title,
@@ -53,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-Key = tuple[int, int, bool, Decimal, int, float, str]
+Key = tuple[int, int, Decimal, int, float, str]
 
 
 class Line:
@@ -92,12 +91,11 @@ class Line:
         if not waiting:
             return
         entry = waiting[0]
-        urgent, second, priority, *_ = entry.rank
+        level, priority, *_ = entry.rank
         gang = entry.gang
         key = (
-            urgent,
             -self._priority(name),
-            second,
+            level,
             self._share(name),
             priority,
             gang.created_at,

@@ -3,16 +3,21 @@
 Room is kept for the first gang in line that fits the machine and doesn't fit now, and for those for
 which others were sent away. Whoever comes later may have only what those don't need: of a resource
 of which they lack something that is nothing at all, so that small jobs can't delay a large one.
+A member that a started gang lacks doesn't delay who waits for that gang to end; only what was
+promised to those for which others go is kept from it, too.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import msgspec
 
 from jobyard.schedule.amounts import GPU, Amounts, told
 from jobyard.schedule.snapshot import Candidate, Machine
+
+NO_MORE: Final = Amounts()
 
 
 class Room(msgspec.Struct, kw_only=True):
@@ -23,21 +28,28 @@ class Room(msgspec.Struct, kw_only=True):
     # What pods hold that are being stopped.
     coming: Amounts = Amounts()
     reserved: Amounts = Amounts()
+    # Of that what others go for.
+    promised: Amounts = Amounts()
     holder: str = ""
     devices: list[int] = []
 
-    def has_for(self, need: Amounts) -> bool:
-        """Whether it fits now, without touching what is kept for others."""
-        return self.machine.is_relaxed or need.fits((self.free - self.reserved).or_nothing())
+    def has_for(self, need: Amounts, *, is_missing: bool = False) -> bool:
+        """Whether it fits now, without touching what is kept from it."""
+        kept = self.promised if is_missing else self.reserved
+        return self.machine.is_relaxed or need.fits((self.free - kept).or_nothing())
 
-    def will_have_for(self, need: Amounts, more: Amounts = Amounts()) -> bool:  # noqa: B008
+    def will_have_for(
+        self, need: Amounts, more: Amounts = NO_MORE, *, is_missing: bool = False
+    ) -> bool:
         """The same, once those that are being stopped are gone, and `more` with them."""
-        later = self.free + self.coming + more - self.reserved
-        return need.fits(later.or_nothing())
+        kept = self.promised if is_missing else self.reserved
+        return need.fits((self.free + self.coming + more - kept).or_nothing())
 
-    def reserve(self, need: Amounts, holder: str) -> None:
+    def reserve(self, need: Amounts, holder: str, *, is_promised: bool = False) -> None:
         self.reserved = self.reserved + need
         self.holder = self.holder or holder
+        if is_promised:
+            self.promised = self.promised + need
 
     def take(self, pod: Candidate, share: Amounts) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Gives the pod its room: the devices it gets, and what it doesn't of what it asks for."""
