@@ -7,6 +7,7 @@ What is remembered here can be forgotten at any time.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -31,6 +32,7 @@ _PATCH_TYPE: Final = "application/strategic-merge-patch+json"
 _REFRESH_SECONDS: Final = 2.0
 # Numbers are told anew so many times a second at the most.
 _REFRESHES_PER_SECOND: Final = 50
+_AT_ONCE: Final = 64
 _log = logging.getLogger(__name__)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -64,16 +66,21 @@ class Teller:
         patience = max(_REFRESH_SECONDS, len(waiting) / _REFRESHES_PER_SECOND)
         now = time.monotonic()
         self.due_at = None
-        done = True
+        due: list[tuple[Candidate, str, Told]] = []
         for each in waiting:
             new = Told(each.why.reason, str(each.why), now, each.is_nominated)
             if self._is_due(self._pods.get(each.pod.uid), new, patience):
-                done = await self._refuse(each.pod, "Unschedulable", new) and done
+                due.append((each.pod, "Unschedulable", new))
         for one in aside:
             new = Told(one.word, one.message, now)
             if self._is_due(self._pods.get(one.pod.uid), new, patience):
                 word = one.word if one.word == GATED else "Unschedulable"
-                done = await self._refuse(one.pod, word, new) and done
+                due.append((one.pod, word, new))
+        done = True
+        for start in range(0, len(due), _AT_ONCE):
+            # Together they reach the disk in one go.
+            some = due[start : start + _AT_ONCE]
+            done = all(await asyncio.gather(*(self._refuse(*each) for each in some))) and done
         return done
 
     def _is_due(self, last: Told | None, new: Told, patience: float) -> bool:
