@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from rig.selection import all_is_asked_for
-from scheduling.driver import tell
+from scheduling.driver import Story, tell
 from scheduling.rules import BrokenRuleError
 from scheduling.world import World
 
@@ -44,6 +44,15 @@ def test_each_decision_keeps_the_rules(shard: int) -> None:
     steps = 0
     while steps < STEPS // SHARDS:
         steps += tell(dice.getrandbits(30), STORY_STEPS)
+
+
+@pytest.mark.long
+def test_of_two_hundred_gangs_none_starts_in_part_and_none_starves() -> None:
+    """Submitted, deleted and restarted at random; the story tells its seed if it fails."""
+    story = Story(random.Random(f"{os.environ['JOBYARD_SEED']}/many").getrandbits(30))
+    while story.world.submitted < 200:
+        story.step()
+    story.settle()
 
 
 def test_the_same_seed_is_the_same_story() -> None:
