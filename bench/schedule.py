@@ -28,7 +28,7 @@ from jobyard.schedule.snapshot import (
 SIZE = 8
 
 
-def snapshot_of(gangs: int, queues: int) -> Snapshot:
+def snapshot_of(gangs: int, queues: int, *, may_preempt: bool = False) -> Snapshot:
     machine = Machine(name="here", capacity=Amounts.of({"cpu": 64, "memory": "1Ti", "pods": 1000}))
     asked = kept(Amounts.of({"cpu": 4, "memory": "8Gi", "pods": 1}))
     lines = tuple(
@@ -69,7 +69,11 @@ def snapshot_of(gangs: int, queues: int) -> Snapshot:
             for rank in range(SIZE)
         ]
     return Snapshot(
-        machine=machine, queues=lines, groups=tuple(groups), pods=tuple(pods), may_preempt=False
+        machine=machine,
+        queues=lines,
+        groups=tuple(groups),
+        pods=tuple(pods),
+        may_preempt=may_preempt,
     )
 
 
@@ -90,12 +94,15 @@ def main() -> None:
     asking.add_argument("--queues", type=int, default=20)
     asking.add_argument("--rounds", type=int, default=5)
     given = asking.parse_args()
-    first = None
-    for gangs in (given.gangs // 2, given.gangs, given.gangs * 2, given.gangs * 4):
-        taken = milliseconds(snapshot_of(gangs, given.queues), given.rounds)
-        unit = taken / (gangs * math.log2(gangs))
-        first = first or unit
-        print(f"{gangs:6} gangs of {SIZE}: {taken:7.1f} ms, {unit / first:.2f} of N log N")
+    for may_preempt in (False, True):
+        print("with preemption: some are sent away" if may_preempt else "without preemption")
+        first = None
+        for gangs in (given.gangs // 2, given.gangs, given.gangs * 2, given.gangs * 4):
+            whole = snapshot_of(gangs, given.queues, may_preempt=may_preempt)
+            taken = milliseconds(whole, given.rounds)
+            unit = taken / (gangs * math.log2(gangs))
+            first = first or unit
+            print(f"{gangs:6} gangs of {SIZE}: {taken:7.1f} ms, {unit / first:.2f} of N log N")
 
 
 if __name__ == "__main__":
