@@ -17,7 +17,7 @@ from jobyard.client.request import Request
 from jobyard.controller.running import Controller
 from jobyard.engine.engine import Engine, EngineSettings
 from jobyard.engine.homes import DataFolder
-from jobyard.engine.scheduling.placing import Scheduler
+from jobyard.engine.scheduling.scheduler import Scheduler
 from jobyard.node.agent.agent import Agent
 
 SETTINGS = EngineSettings(runtime="host")

@@ -14,11 +14,18 @@ import pytest
 from jobyard.client.backoff import Backoff
 from jobyard.client.request import NODES, PODS, Answer, Request, create, delete, get, merge_patch
 from jobyard.engine.in_process import InProcess
-from jobyard.engine.scheduling import placing
+from jobyard.engine.own_crds import install_own_crds
+from jobyard.engine.scheduling import scheduler as scheduling
 from jobyard.engine.scheduling.devices import DEVICES
-from jobyard.engine.scheduling.placing import Scheduler, SeenPod
+from jobyard.engine.scheduling.scheduler import Scheduler
+from jobyard.engine.scheduling.seen import SeenPod
+from jobyard.schedule import looking
 from jobyard.schedule.amounts import Amounts
-from jobyard.schedule.placing import Candidate, Machine, Placement, place
+from jobyard.schedule.deciding import decide
+from jobyard.schedule.decision import Decision
+from jobyard.schedule.fitness import bar
+from jobyard.schedule.reasons import Why
+from jobyard.schedule.snapshot import Candidate, Machine, QueueFacts, Snapshot
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 from jobyard.server.store.journal import Batch
@@ -96,8 +103,29 @@ def conditions(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
+async def served(path: Path | None = None) -> AsyncIterator[LiveServer]:
+    """A server that has Jobyard's kinds."""
+    server = open_server(path)
+    async with LiveServer(server) as live:
+        install_own_crds(server)
+        await live.settled()
+        yield live
+    if path is not None:
+        server.store.journal.close()
+
+
+def by_hand(sender: Faulty) -> Scheduler:
+    """A scheduler that is told of pods by its test, and of all else that there is nothing."""
+    relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
+    scheduler = Scheduler(sender, relaxed, backoff=SOON)
+    for view in scheduler.views:
+        view.replaced((), "1")
+    return scheduler
+
+
+@asynccontextmanager
 async def scheduled(machine: Machine = MACHINE) -> AsyncIterator[Yard]:
-    async with LiveServer(open_server(None)) as live:
+    async with served() as live:
         sender = Faulty(InProcess(live))
         yard = Yard(live, sender)
         metadata = {"name": machine.name, "labels": dict(machine.labels)}
@@ -145,7 +173,8 @@ def test_nobody_is_placed_on_a_node_that_is_closed(spec: dict[str, Any], why: st
         async with scheduled() as yard:
             await yard.node(**spec)
             await yard.pod("a")
-            assert await yard.waits("a") == f"0/1 nodes are available: {why}."
+            told = await yard.waits("a")
+            assert told == f"NodeSelectorMismatch: 0/1 nodes are available: {why}."
             await yard.node(**dict.fromkeys(spec))
             await yard.bound("a")
 
@@ -154,7 +183,7 @@ def test_nobody_is_placed_on_a_node_that_is_closed(spec: dict[str, Any], why: st
 
 def test_a_node_that_was_closed_before_the_engine_began_stays_closed() -> None:
     async def story() -> None:
-        async with LiveServer(open_server(None)) as live:
+        async with served() as live:
             sender = Faulty(InProcess(live))
             yard = Yard(live, sender)
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}}
@@ -201,10 +230,10 @@ def test_a_binding_that_is_refused_is_tried_again(caplog: pytest.LogCaptureFixtu
 def test_one_pod_that_nobody_understands_keeps_none_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def puzzled(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Placement:
-        if any(pod.name == "odd" for pod in waiting):
+    def puzzled(machine: Machine, queue: QueueFacts | None, pod: Candidate) -> Why | None:
+        if pod.name == "odd":
             raise ValueError("never seen the like")
-        return place(machine, here, waiting)
+        return bar(machine, queue, pod)
 
     async def story() -> None:
         async with scheduled() as yard:
@@ -214,7 +243,7 @@ def test_one_pod_that_nobody_understands_keeps_none_of_the_others(
             await yard.pod("plain")
             await yard.bound("plain")
 
-    monkeypatch.setattr(placing, "place", puzzled)
+    monkeypatch.setattr(looking, "bar", puzzled)
     play(story)
 
 
@@ -251,7 +280,7 @@ def test_a_pod_that_cannot_be_read_is_told_so_and_the_others_are_placed(
         return None
 
     async def story() -> None:
-        async with LiveServer(open_server(None)) as live:
+        async with served() as live:
             sender = Faulty(InProcess(live))
             sender.refuses = strange
             yard = Yard(live, sender)
@@ -276,17 +305,17 @@ def test_a_pod_that_cannot_be_read_is_told_so_and_the_others_are_placed(
 def test_whatever_goes_wrong_the_next_pod_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = [RuntimeError("once"), RuntimeError("twice")]
 
-    def breaks(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Placement:
+    def breaks(snapshot: Snapshot) -> Decision:
         if faults:
             raise faults.pop()
-        return place(machine, here, waiting)
+        return decide(snapshot)
 
     async def story() -> None:
         async with scheduled() as yard:
             await yard.pod("a")
             await yard.bound("a")
 
-    monkeypatch.setattr(placing, "_decided", breaks)
+    monkeypatch.setattr(scheduling, "decide", breaks)
     play(story)
     assert not faults
 
@@ -295,10 +324,9 @@ def test_no_device_is_given_twice_however_late_the_watch_tells() -> None:
     """The scheduler is told by hand: of the binding it hears nothing, and then old news."""
 
     async def story() -> None:
-        async with LiveServer(open_server(None)) as live:
+        async with served() as live:
             yard = Yard(live, Faulty(InProcess(live)))
-            relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
-            scheduler = Scheduler(yard.sender, relaxed, backoff=SOON)
+            scheduler = by_hand(yard.sender)
             decode = msgspec.json.Decoder(SeenPod).decode
 
             async def seen(name: str) -> SeenPod:
@@ -308,15 +336,15 @@ def test_no_device_is_given_twice_however_late_the_watch_tells() -> None:
             for name in ("a", "b"):
                 await yard.pod(name, gpus=1)
                 fresh = await seen(name)
-                scheduler.changed(fresh)
-                assert await scheduler._place()
+                scheduler.pods.changed(fresh)
+                assert (await scheduler.place())[0]
                 # Something that was written before the binding, and is told only now.
-                scheduler.changed(fresh)
-                devices[name] = (await seen(name)).metadata.annotations[DEVICES]
+                scheduler.pods.changed(fresh)
+                devices[name] = ((await seen(name)).metadata.annotations or {})[DEVICES]
             assert devices == {"a": "0", "b": "1"}
             for name in devices:
-                scheduler.changed(await seen(name))
-            assert not scheduler._bound
+                scheduler.pods.changed(await seen(name))
+            assert not scheduler.pods.bound
 
     play(story)
 
@@ -346,10 +374,9 @@ def test_devices_that_somebody_wrote_are_not_believed(devices: str) -> None:
 
 def test_devices_that_can_not_be_are_not_believed_of_pods_from_before() -> None:
     async def story() -> None:
-        async with LiveServer(open_server(None)) as live:
+        async with served() as live:
             yard = Yard(live, Faulty(InProcess(live)))
-            relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
-            scheduler = Scheduler(yard.sender, relaxed, backoff=SOON)
+            scheduler = by_hand(yard.sender)
             decode = msgspec.json.Decoder(SeenPod).decode
             for name, gpus, devices in (("none", 0, "0,1"), ("one", 1, "0,1"), ("its", 1, "1")):
                 await yard.pod(name, gpus=gpus, nodeName="here")
@@ -358,27 +385,27 @@ def test_devices_that_can_not_be_are_not_believed_of_pods_from_before() -> None:
             await yard.pod("new", gpus=1)
             for name in ("none", "one", "its", "new"):
                 found = await yard.sender.send(get(PODS, "default", name))
-                scheduler.changed(decode(found.body))
-            assert await scheduler._place()
+                scheduler.pods.changed(decode(found.body))
+            assert (await scheduler.place())[0]
             new = decode((await yard.sender.send(get(PODS, "default", "new"))).body)
-            assert new.metadata.annotations[DEVICES] == "0"
+            assert (new.metadata.annotations or {})[DEVICES] == "0"
 
     play(story)
 
 
 def test_pods_that_are_placed_together_reach_the_disk_together(tmp_path: Path) -> None:
     async def story() -> None:
-        server = open_server(tmp_path / "store.sqlite")
-        async with LiveServer(server) as live:
+        async with served(tmp_path / "store.sqlite") as live:
             yard = Yard(live, Faulty(InProcess(live)))
-            relaxed = msgspec.structs.replace(MACHINE, is_relaxed=True)
-            scheduler = Scheduler(yard.sender, relaxed, backoff=SOON)
+            scheduler = by_hand(yard.sender)
+            # The queue of those that name none is there from the start.
+            assert (await scheduler.place())[0]
             decode = msgspec.json.Decoder(SeenPod).decode
             for number in range(20):
                 await yard.pod(f"pod-{number}")
                 found = await yard.sender.send(get(PODS, "default", f"pod-{number}"))
-                scheduler.changed(decode(found.body))
-            journal, batches = server.store.journal, []
+                scheduler.pods.changed(decode(found.body))
+            journal, batches = live.server.store.journal, []
             write = journal.write
 
             def counted(batch: Batch) -> None:
@@ -386,9 +413,8 @@ def test_pods_that_are_placed_together_reach_the_disk_together(tmp_path: Path) -
                 write(batch)
 
             journal.write = counted  # type: ignore[method-assign]
-            assert await scheduler._place()
+            assert (await scheduler.place())[0]
             assert sum(batches) == 20
             assert len(batches) <= 2, batches
-        server.store.journal.close()
 
     play(story)

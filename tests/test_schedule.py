@@ -8,9 +8,13 @@ import msgspec
 import pytest
 
 from jobyard.schedule.amounts import Amounts, told
-from jobyard.schedule.placing import Candidate, Machine, Reason, place
+from jobyard.schedule.deciding import decide
+from jobyard.schedule.decision import Decision
+from jobyard.schedule.fitness import GATED
+from jobyard.schedule.reasons import Reason
 from jobyard.schedule.requests import requested
 from jobyard.schedule.selecting import wants_node
+from jobyard.schedule.snapshot import Candidate, Machine, Snapshot
 from jobyard.schedule.tolerating import Taint
 
 MACHINE = Machine(
@@ -21,19 +25,25 @@ MACHINE = Machine(
 RELAXED = Machine(name="here", capacity=MACHINE.capacity, is_relaxed=True)
 
 
+def candidate(name: str, spec: dict[str, Any], **more: Any) -> Candidate:
+    asked = requested(spec)
+    return Candidate(uid=name, namespace="default", name=name, spec=spec, asked=asked, **more)
+
+
+def place(machine: Machine, here: list[Candidate], waiting: list[Candidate]) -> Decision:
+    """What is decided of pods without queues or groups."""
+    bound = [msgspec.structs.replace(pod, node=machine.name, phase="Running") for pod in here]
+    return decide(Snapshot(machine=machine, pods=(*bound, *waiting)))
+
+
 def container(**requests: str) -> dict[str, Any]:
     named = {name.replace("gpu", "nvidia.com/gpu"): text for name, text in requests.items()}
     return {"name": "main", "resources": {"requests": named}}
 
 
-def pod(name: str, priority: int = 0, created_at: str = "", **requests: str) -> Candidate:
-    return Candidate(
-        uid=name,
-        namespace="default",
-        name=name,
-        created_at=created_at or name,
-        spec={"containers": [container(**requests)], "priority": priority},
-    )
+def pod(name: str, priority: int = 0, **requests: str) -> Candidate:
+    spec = {"containers": [container(**requests)], "priority": priority}
+    return candidate(name, spec, created_at=float(ord(name[0])))
 
 
 @pytest.mark.parametrize(
@@ -103,43 +113,44 @@ def test_the_older_goes_first_and_the_rest_waits_with_numbers() -> None:
     found = place(MACHINE, [pod("z", cpu="1")], [pod("b", cpu="2"), pod("a", cpu="2")])
     assert [each.pod.name for each in found.placed] == ["a"]
     (refused,) = found.refused
-    assert refused.reason is Reason.NO_ROOM
-    assert refused.message == (
+    assert refused.why.reason is Reason.WAITING_FOR_ROOM
+    assert refused.why.message == (
         "0/1 nodes are available: 1 Insufficient cpu (asks for 2, 1 of 4 free)."
     )
 
 
-def test_priority_goes_before_age_and_what_fits_goes_past_what_does_not() -> None:
-    pods = [pod("a", cpu="3"), pod("b", priority=10, cpu="3"), pod("c", cpu="1")]
+def test_priority_goes_before_age_and_nobody_goes_past_who_could_get_the_room() -> None:
+    pods = [pod("a", cpu="3"), pod("b", priority=10, cpu="3"), pod("c", cpu="1"), pod("d")]
     found = place(MACHINE, [], pods)
-    assert [each.pod.name for each in found.placed] == ["b", "c"]
+    # The last one asks for nothing of which the first in line lacks something.
+    assert [each.pod.name for each in found.placed] == ["b", "d"]
+    whys = {each.pod.name: each.why.reason for each in found.refused}
+    assert whys == {"a": Reason.WAITING_FOR_ROOM, "c": Reason.RESERVED}
 
 
 def test_what_can_never_fit_says_so() -> None:
     (refused,) = place(MACHINE, [], [pod("a", cpu="64", memory="512Gi")]).refused
-    assert refused.reason is Reason.TOO_LARGE
-    assert refused.message == (
+    assert refused.why.reason is Reason.NEVER_FITS
+    assert refused.why.message == (
         "0/1 nodes are available: 1 Insufficient cpu (asks for 64, 4 of 4 free),"
         " 1 Insufficient memory (asks for 512Gi, 8Gi of 8Gi free)."
     )
 
 
 def test_a_resource_that_the_machine_lacks() -> None:
-    asks = Candidate(
-        uid="a", namespace="d", name="a",
-        spec={"containers": [{"name": "m", "resources": {"limits": {"example.com/fpga": 1}}}]},
-    )  # fmt: skip
+    limits = {"example.com/fpga": 1}
+    asks = candidate("a", {"containers": [{"name": "m", "resources": {"limits": limits}}]})
     (refused,) = place(MACHINE, [], [asks]).refused
-    assert "1 Insufficient example.com/fpga (asks for 1, the machine has none)" in refused.message
+    assert (
+        "1 Insufficient example.com/fpga (asks for 1, the machine has none)" in refused.why.message
+    )
 
 
 def test_no_device_is_given_twice() -> None:
-    holder = Candidate(
-        uid="z", namespace="d", name="z", spec={"containers": [container(gpu="1")]}, devices=(0,)
-    )
+    holder = candidate("z", {"containers": [container(gpu="1")]}, devices=(0,))
     found = place(MACHINE, [holder], [pod("a", gpu="1"), pod("b", gpu="1")])
     assert [(each.pod.name, each.devices) for each in found.placed] == [("a", (1,))]
-    assert "1 Insufficient nvidia.com/gpu (asks for 1, 0 of 2 free)" in found.refused[0].message
+    assert "1 Insufficient nvidia.com/gpu (asks for 1, 0 of 2 free)" in found.refused[0].why.message
 
 
 def test_relaxed_nobody_waits_and_what_is_not_there_is_told() -> None:
@@ -154,13 +165,9 @@ def test_relaxed_nobody_waits_and_what_is_not_there_is_told() -> None:
 
 
 def test_a_gated_pod_waits() -> None:
-    gated = Candidate(
-        uid="a",
-        namespace="d",
-        name="a",
-        spec={"containers": [], "schedulingGates": [{"name": "x"}]},
-    )
-    assert place(RELAXED, [], [gated]).refused[0].reason is Reason.GATED
+    gated = candidate("a", {"containers": [], "schedulingGates": [{"name": "x"}]})
+    (aside,) = place(RELAXED, [], [gated]).aside
+    assert aside.word == GATED
 
 
 def term(key: str, operator: str, *values: str, kind: str = "matchExpressions") -> dict[str, Any]:
@@ -202,14 +209,14 @@ def term(key: str, operator: str, *values: str, kind: str = "matchExpressions") 
 )
 def test_what_a_pod_requires_of_its_node(spec: dict[str, Any], is_wanted: bool) -> None:
     assert wants_node(spec, MACHINE.name, MACHINE.labels) is is_wanted
-    asks = Candidate(uid="a", namespace="d", name="a", spec={"containers": [], **spec})
+    asks = candidate("a", {"containers": [], **spec})
     assert bool(place(MACHINE, [], [asks]).placed) is is_wanted
     assert place(RELAXED, [], [asks]).placed, "relaxed, any machine will do"
 
 
 def tolerating(*tolerations: dict[str, str]) -> Candidate:
     spec = {"containers": [], "tolerations": list(tolerations)}
-    return Candidate(uid="a", namespace="d", name="a", spec=spec)
+    return candidate("a", spec)
 
 
 GPU_ONLY = Taint("gpu", "only", "NoSchedule")
@@ -241,8 +248,8 @@ def test_taints_keep_out_who_does_not_tolerate_them(
     found = place(machine, [], [tolerating(toleration)])
     assert bool(found.placed) is is_placed
     if not is_placed:
-        assert found.refused[0].reason is Reason.TAINTED
-        assert found.refused[0].message == (
+        assert found.refused[0].why.reason is Reason.NODE_SELECTOR_MISMATCH
+        assert found.refused[0].why.message == (
             f"0/1 nodes are available: 1 node(s) had untolerated taint"
             f" {{{taint.key}: {taint.value}}}."
         )
@@ -253,8 +260,8 @@ def test_taints_keep_out_who_does_not_tolerate_them(
 def test_a_cordoned_machine_takes_only_who_tolerates_that() -> None:
     machine = msgspec.structs.replace(MACHINE, is_cordoned=True)
     (refused,) = place(machine, [], [tolerating()]).refused
-    assert refused.reason is Reason.CORDONED
-    assert refused.message == "0/1 nodes are available: 1 node(s) were unschedulable."
+    assert refused.why.reason is Reason.NODE_SELECTOR_MISMATCH
+    assert refused.why.message == "0/1 nodes are available: 1 node(s) were unschedulable."
     anyhow = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     assert place(machine, [], [tolerating(anyhow)]).placed
 

@@ -36,12 +36,15 @@ class QueueSpec(Value):
     preemptible: Annotated[
         bool, described("Whether queues of higher priority may take this one's room.")
     ] = True
-    closed: Annotated[bool, described("Refuses new pods; running ones go on.")] = False
+    closed: Annotated[
+        bool, described("Refuses what hasn't started; what has goes on, restarts included.")
+    ] = False
     max_duration: Annotated[
         Annotated[str, described(pattern=_DURATION, max_length=64)] | None,
         described(
-            "Deletes pods older than this, such as 3w or 2h45m (units y w d h m s ms, in this"
-            " order); absent, empty or 0: no limit."
+            "Pauses jobs with pods older than this, such as 3w or 2h45m (units y w d h m s ms, in"
+            " this order), and deletes pods that no job can be paused for; absent, empty or 0: no"
+            " limit."
         ),
     ] = None
     resource_shape_profile: Annotated[

@@ -30,11 +30,11 @@ from jobyard.engine.own_crds import install_own_crds
 from jobyard.engine.parts import Work, kept_going, reason_of
 from jobyard.engine.problem import EngineError
 from jobyard.engine.relaxing import RelaxedSender
-from jobyard.engine.scheduling.placing import Scheduler
+from jobyard.engine.scheduling.scheduler import Scheduler
 from jobyard.node.agent.agent import Agent
 from jobyard.node.agent.disk_use import DISK_BYTES_DEFAULT
 from jobyard.node.agent.node_object import node_labels
-from jobyard.node.agent.options import options_of, with_log_size
+from jobyard.node.agent.options import options_of, with_capacity, with_log_size
 from jobyard.node.objects.surroundings import ImageRule
 from jobyard.node.ordering.images import ImageRuleError, rule_of
 from jobyard.node.runtime.abilities import look, missing_for_layers, missing_for_sandbox
@@ -47,7 +47,7 @@ from jobyard.node.shared.private_network import DEFAULT_NETWORK
 from jobyard.node.shared.runtime import Runtime
 from jobyard.node.shared.state import PodState
 from jobyard.schedule.amounts import Amounts
-from jobyard.schedule.placing import Machine
+from jobyard.schedule.snapshot import Machine
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
 from jobyard.server.store.journal import JournalError
@@ -73,6 +73,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int = LOG_BYTES_DEFAULT
     # How much the logs of what is over may be, all together.
     disk_bytes: int = DISK_BYTES_DEFAULT
+    # What the machine counts as, by resource; what isn't named is measured.
+    capacity: Mapping[str, str] = {}
+    # Whether queues of higher priority may take room from lower ones.
+    may_preempt: bool = True
 
 
 class Engine:
@@ -139,6 +143,7 @@ class Engine:
             disk_bytes=self.settings.disk_bytes,
         )
         options = with_log_size(options, self.settings.log_bytes)
+        options = with_capacity(options, self.settings.capacity, self._say)
         # Agents come and go; what is asked of the node is asked of the one that is there.
         self.kubelet = KubeletService(runtime, path, self._state_of)
         self.sender.kubelet = self.kubelet
@@ -156,7 +161,7 @@ class Engine:
             await self._agent.run()
 
         async def schedule() -> None:
-            await Scheduler(self.sender, machine).run()
+            await Scheduler(self.sender, machine, may_preempt=self.settings.may_preempt).run()
 
         async def control() -> None:
             await Controller(own, Options(), Unmeasured()).run()

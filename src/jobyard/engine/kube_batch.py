@@ -1,7 +1,7 @@
 """kube-batch's PodGroup, which files written for that scheduler carry.
 
 The embedded engine serves the kind as kube-batch's own CRD does, so that such files are taken as
-they are. What a gang means for placing pods is not known here.
+they are. What such a gang means for placing pods is known in `scheduling`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from jobyard.schedule.amounts import PODS, Amounts, total
+from jobyard.schedule.amounts import CPU, MEMORY, PODS, Amounts, kept, total
 
 _ONE_POD: Final = Amounts.of({PODS: 1})
 
@@ -21,7 +21,24 @@ def requested(pod_spec: Mapping[str, Any]) -> Amounts:
     """
     of_pod = _asked(pod_spec.get("resources"))
     asked = Amounts({**_of_containers(pod_spec).by_name, **of_pod.by_name})
-    return total((asked, Amounts.of(pod_spec.get("overhead")), _ONE_POD))
+    return kept(total((asked, Amounts.of(pod_spec.get("overhead")), _ONE_POD)))
+
+
+def without_requests(pod_spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Of cpu and memory what some container doesn't ask for, each with the first that doesn't."""
+    found = ((resource, _without(pod_spec, resource)) for resource in (CPU, MEMORY))
+    return tuple((resource, name) for resource, name in found if name is not None)
+
+
+def _without(pod_spec: Mapping[str, Any], resource: str) -> str | None:
+    """None where the pod as a whole asks for it."""
+    if resource in _asked(pod_spec.get("resources")).by_name:
+        return None
+    for field in ("initContainers", "containers"):
+        for container in pod_spec.get(field) or ():
+            if resource not in _asked(container.get("resources")).by_name:
+                return str(container.get("name", ""))
+    return None
 
 
 def _of_containers(pod_spec: Mapping[str, Any]) -> Amounts:

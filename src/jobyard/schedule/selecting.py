@@ -56,3 +56,13 @@ def _compares(operator: str, value: str | None, wanted: Sequence[str]) -> bool:
     if number is None or bound is None:
         return False
     return number > bound if operator == "Gt" else number < bound
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
+    """Whether a label selector holds; one that is absent or says nothing is for everybody."""
+    if not selector:
+        return True
+    wanted = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _matches(each, labels) for each in selector.get("matchExpressions") or ()
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from ipaddress import IPv4Network
 from typing import Any, Final, TypeVar
@@ -19,6 +20,9 @@ __all__ = ["DEFAULT_NETWORK", "DISK_BYTES_DEFAULT", "LOG_BYTES_DEFAULT", "engine
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _BYTES_MIN: Final = 64 * 1024
 _BYTES_MAX: Final = 2**40
+_AMOUNT_MAX: Final = 2**60
+_RESOURCE: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_WHOLE: Final = ("pods", "nvidia.com/gpu")
 
 
 def _bytes(text: str) -> int:
@@ -38,8 +42,32 @@ def _network(text: str) -> IPv4Network:
         raise click.BadParameter(str(problem)) from None
 
 
+def _capacity(text: str) -> dict[str, str]:
+    """`cpu=300,memory=1Ti` as amounts by resource."""
+    out: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        name, equals, amount = part.partition("=")
+        if not equals or not _RESOURCE.fullmatch(name) or name in out:
+            raise click.BadParameter(
+                f"{part!r}: must be RESOURCE=AMOUNT, each resource once, such as"
+                f" cpu=300,memory=1Ti,nvidia.com/gpu=8"
+            )
+        try:
+            value = Quantity.of(amount).amount
+        except QuantityError as problem:
+            raise click.BadParameter(f"{name}: {problem}") from None
+        if value < 0 or value > _AMOUNT_MAX:
+            raise click.BadParameter(f"{name}={amount}: must be from 0 to 1Ei")
+        if name in _WHOLE and value != value.to_integral_value():
+            raise click.BadParameter(f"{name}={amount}: must be a whole number")
+        out[name] = amount
+    return out
+
+
 def engine_options(command: Decorated) -> Decorated:
-    """--log-size, --disk-budget and --network, as `log_size`, `disk_budget` (bytes), `network`."""
+    """What is said of the engine, as `log_size`, `disk_budget` (bytes), `network`, `capacity`
+    (quantities by resource) and `no_preemption`.
+    """
     size = click.option(
         "--log-size", metavar="SIZE", default=f"{LOG_BYTES_DEFAULT >> 20}Mi", show_default=True,
         callback=lambda _c, _p, value: _bytes(value),
@@ -55,4 +83,14 @@ def engine_options(command: Decorated) -> Decorated:
         callback=lambda _c, _p, value: _network(value),
         help="The private network of sandboxes; what has such an address outside is out of reach.",
     )  # fmt: skip
-    return size(budget(network(command)))
+    capacity = click.option(
+        "--capacity", metavar="RESOURCE=AMOUNT,...", default="",
+        callback=lambda _c, _p, value: _capacity(value),
+        help="What the machine counts as, such as cpu=300,memory=1Ti,nvidia.com/gpu=8; what isn't"
+        " named is measured.",
+    )  # fmt: skip
+    preemption = click.option(
+        "--no-preemption", is_flag=True,
+        help="Queues of higher priority wait for room, too, and take none from lower ones.",
+    )  # fmt: skip
+    return size(budget(network(capacity(preemption(command)))))

@@ -65,6 +65,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     log_size: int = LOG_BYTES_DEFAULT
     disk_budget: int = DISK_BYTES_DEFAULT
     network: IPv4Network = DEFAULT_NETWORK
+    capacity: dict[str, str] = {}
+    no_preemption: bool = False
     target: Target
 
     @property
@@ -76,7 +78,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
             DISK_BYTES_DEFAULT,
         )
         is_machine_told = self.pvc or self.image or self.strict or self.runtime != "auto"
-        return bool(is_machine_told or is_engine_told)
+        is_scheduler_told = self.capacity or self.no_preemption
+        return bool(is_machine_told or is_engine_told or is_scheduler_told)
 
 
 @click.command("run")
@@ -200,6 +203,8 @@ def _record(objects: Sequence[dict[str, Any]], flags: Flags) -> Record:
         network=str(flags.network),
         log_bytes=flags.log_size,
         disk_bytes=flags.disk_budget,
+        capacity=flags.capacity,
+        may_preempt=not flags.no_preemption,
         keeps=flags.keep,
     )
 

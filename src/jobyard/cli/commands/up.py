@@ -119,6 +119,8 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
         network=given["network"],
         log_bytes=given["log_size"],
         disk_bytes=given["disk_budget"],
+        capacity=given["capacity"],
+        may_preempt=not given["no_preemption"],
     )
     # What is said on the way is no part of the answer.
     tell = partial(say, err=given["output"] == "json")

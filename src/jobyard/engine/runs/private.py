@@ -190,6 +190,8 @@ async def _serve(folder: DataFolder, record: Record, told: int, *, is_new: bool)
         network=network_of(record.network) if record.network else DEFAULT_NETWORK,
         log_bytes=record.log_bytes or LOG_BYTES_DEFAULT,
         disk_bytes=record.disk_bytes or DISK_BYTES_DEFAULT,
+        capacity=record.capacity,
+        may_preempt=record.may_preempt,
         is_durable=False,
     )
     leaving = asyncio.Event()

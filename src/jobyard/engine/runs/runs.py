@@ -46,6 +46,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     network: str = ""
     log_bytes: int = 0
     disk_bytes: int = 0
+    capacity: Mapping[str, str] = {}
+    may_preempt: bool = True
     # In the folder of `up`, where its jobs stay.
     keeps: bool = False
 

@@ -1,1 +1,1 @@
-"""The scheduler's shell: what it watches, binds and tells."""
+"""The scheduler's shell: watches, binds, evicts and writes statuses; `schedule` decides."""

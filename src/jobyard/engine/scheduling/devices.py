@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from jobyard.schedule.amounts import GPU
-from jobyard.schedule.placing import Candidate, Machine, Placed
-from jobyard.schedule.requests import requested
+from jobyard.schedule.decision import Placed
+from jobyard.schedule.snapshot import Candidate, Machine
 
 # What a pod's template asks of a GPU becomes the numbers of devices that are its own.
 DEVICES: Final = "jobyard.dev/gpu-devices"
@@ -20,11 +20,7 @@ def may_have(machine: Machine, pod: Candidate) -> bool:
     devices = pod.devices
     if not devices or len(set(devices)) < len(devices) or max(devices) >= machine.capacity[GPU]:
         return False
-    try:
-        return len(devices) <= requested(pod.spec)[GPU]
-    except Exception:
-        # What it asks for is not understood; `_decided` says so.
-        return False
+    return len(devices) <= pod.asked[GPU]
 
 
 def notes_of(placed: Placed) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from jobyard.schedule.placing import Machine
+from jobyard.schedule.snapshot import Machine
 from jobyard.schedule.tolerating import Taint
 
 

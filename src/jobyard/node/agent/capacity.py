@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
+
+from jobyard.api.parts.quantity import Quantity
 
 PODS_MAX: Final = 1000
 _GPU_SECONDS: Final = 5.0
@@ -22,6 +25,8 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 2**30
     gpus: int = 0
     pods: int = PODS_MAX
+    # What somebody said that it counts as, by resource.
+    declared: Mapping[str, str] = {}
 
     def resources(self) -> dict[str, str]:
         """As a Node object tells it."""
@@ -31,7 +36,18 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
             "ephemeral-storage": str(self.disk_bytes),
             "pods": str(self.pods),
             **({"nvidia.com/gpu": str(self.gpus)} if self.gpus else {}),
+            **self.declared,
         }
+
+    def declaring(self, declared: Mapping[str, str]) -> tuple[Capacity, tuple[str, ...]]:
+        """The same with what is declared, and of what that is more than there is."""
+        has = self.resources()
+        more = tuple(
+            f"{name} {amount} (has {has.get(name, '0')})"
+            for name, amount in declared.items()
+            if Quantity.of(amount) > Quantity.of(has.get(name, "0"))
+        )
+        return msgspec.structs.replace(self, declared=declared), more
 
 
 def capacity_of_machine(data: Path) -> Capacity:

@@ -87,6 +87,19 @@ def options_of(
     )
 
 
+def with_capacity(
+    options: AgentOptions, declared: Mapping[str, str], say: Callable[[str], None]
+) -> AgentOptions:
+    """The same, but that the machine counts as what was declared; more than it has is told."""
+    if not declared:
+        return options
+    capacity, more = options.capacity.declaring(declared)
+    if more:
+        say(f"the machine counts as more than it has: {', '.join(more)}")
+    setup = msgspec.structs.replace(options.setup, allocatable=capacity.resources())
+    return msgspec.structs.replace(options, capacity=capacity, setup=setup)
+
+
 def with_log_size(options: AgentOptions, log_bytes: int) -> AgentOptions:
     """The same, but that so much of the log of each run of a container is kept."""
     setup = msgspec.structs.replace(options.setup, log_bytes=log_bytes)

@@ -1,0 +1,1 @@
+"""Queues, gangs and pods around the pure scheduler: random stories, and their rules."""
