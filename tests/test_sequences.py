@@ -147,6 +147,7 @@ CLI = Path(__file__).parent.parent / "src" / "jobyard" / "cli"
 WRITERS = {
     "output/saying.py": "the way out itself",
     "output/screen.py": "the live table, whose lines go through the same function",
+    "output/terminal_size.py": "asks how wide it is",
     "output/terminal.py": "what exec and shell carry",
     "output/lost_output.py": "closes a stream that nobody reads",
     "commands/logs.py": "gives the stream to a Screen",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
@@ -17,7 +16,7 @@ from jobyard.cli.output.printing import as_yaml
 from jobyard.cli.output.queue_lines import queue_page, queue_table
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.output.style import Palette
-from jobyard.cli.output.terminal_size import columns_of
+from jobyard.cli.output.terminal_size import columns_of_output
 from jobyard.cli.queue_news import news
 from jobyard.client.sender import Sender
 from jobyard.jobs.explaining.looking_at_queues import look_at_queues
@@ -103,7 +102,7 @@ def _show(views: tuple[QueueView, ...], name: str | None, output: str, *, is_wat
     if output in ("json", "yaml"):
         _objects(views, name, output, is_watch=is_watch)
         return
-    columns, is_wide = columns_of(sys.stdout), output == "wide"
+    columns, is_wide = columns_of_output(), output == "wide"
     if not views:
         say("there are no queues", err=True)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 
 import click
@@ -14,7 +13,7 @@ from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import ask, found
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.output.style import Palette
-from jobyard.cli.output.terminal_size import columns_of
+from jobyard.cli.output.terminal_size import columns_of_output
 from jobyard.cli.output.why_page import why_page
 from jobyard.client.sender import Sender
 from jobyard.jobs.explaining.answer import Answer
@@ -64,7 +63,7 @@ def command(jobs: tuple[str, ...], output: str, target: Target) -> None:
         values = [msgspec.to_builtins(answer) for answer in answers]
         say_json(values[0] if len(values) == 1 else values, indent=2)
         return
-    palette, columns = Palette(), columns_of(sys.stdout)
+    palette, columns = Palette(), columns_of_output()
     for n, answer in enumerate(answers):
         for line in (*([""] if n else ()), *why_page(answer, palette, columns, time.time())):
             say(line)

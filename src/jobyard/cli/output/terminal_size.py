@@ -1,8 +1,9 @@
-"""How wide a stream is, if it is a terminal, and texts broken to fit it."""
+"""How wide the terminal is that a command writes to, and texts broken to fit it."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import Final, TextIO
 
 from jobyard.terminal.widths import width_of
@@ -11,8 +12,9 @@ from jobyard.terminal.widths import width_of
 _COLUMNS_MIN: Final = 20
 
 
-def columns_of(stream: TextIO | None) -> int | None:
+def columns_of_output() -> int | None:
     """The columns of a terminal; None for what is none, where lines may be as long as they are."""
+    stream: TextIO | None = sys.stdout
     try:
         if stream is None or not stream.isatty():
             return None

@@ -97,7 +97,7 @@ class Metrics:
             "jobyard_leader", "1 while this process leads, 0 while it stands by", registry=registry
         )
         # A series that appears with its first event hides that event from rate().
-        for kind in JOB_KINDS:
+        for kind in _LABELS:
             for metric in (self._reconciles, self._errors, self._pods, self._restarts):
                 metric.labels(kind)
             self._starts.labels(kind)
