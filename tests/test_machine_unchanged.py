@@ -17,7 +17,7 @@ import yaml
 from rig.machine import Machine, Resident, resident
 from rig.needs import lacks, missing
 from rig.script_job import script_job
-from test_examples_run import AT_HAND, CHECKPOINT, End, ends_of, name_of, promises, said, until_all
+from test_examples_run import AT_HAND, End, ends_of, name_of, promises, said, until_all
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # Closed to everybody else: root's home, and a folder where jobs have their own.
@@ -246,11 +246,7 @@ ROUNDS = {
 
 
 def examples(*ends: End) -> list[Path]:
-    return [
-        each.path
-        for each in promises()
-        if each.needs in AT_HAND_THERE and each.end in ends and each.file != CHECKPOINT
-    ]
+    return [each.path for each in promises() if each.needs in AT_HAND_THERE and each.end in ends]
 
 
 @pytest.mark.long
