@@ -23,6 +23,7 @@ from rig.kubelet import FakeKubelet
 from rig.pod_life import Life, Pod
 from rig.selection import all_is_asked_for
 from tenant_stage import (
+    Answering,
     Cluster,
     TokenCaller,
     all_job_kinds,
@@ -150,6 +151,16 @@ async def made(caller: TokenCaller, namespace: str, job: Json, taken: Counter[in
     taken[status] += 1
 
 
+def noticed(answer: Answering, asked: asyncio.Event) -> Answering:
+    """The same answer, and the news that somebody asked for it."""
+
+    async def told(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await answer(reader, writer)
+
+    return told
+
+
 async def all_tried(stage: Cluster, quiet: Quiet) -> Counter[int]:
     """What the API server said to each, by status."""
     dice = random.Random(SEED)
@@ -157,7 +168,11 @@ async def all_tried(stage: Cluster, quiet: Quiet) -> Counter[int]:
     mallory = await stage.tenant("a", **all_job_kinds())
     trudy = await stage.tenant("c", core=["pods", "configmaps"], **all_job_kinds())
     async with AsyncExitStack() as programs:
-        ports = [await programs.enter_async_context(program(answer)) for answer in ANSWERS]
+        asked = [asyncio.Event() for _ in ANSWERS]
+        ports = [
+            await programs.enter_async_context(program(noticed(*each)))
+            for each in zip(ANSWERS, asked, strict=True)
+        ]
         # Seventeen of the first, which dribbles, and one of each other.
         for n, port in enumerate([ports[0]] * 17 + ports[1:]):
             await made(mallory, "a", beam_of(f"page-{n}", port), taken)
@@ -165,6 +180,10 @@ async def all_tried(stage: Cluster, quiet: Quiet) -> Counter[int]:
             await made(mallory, "a", job, taken)
         for obj in hostile_others(dice):
             await made(trudy, "c", obj, taken)
+        # Not before their pods run, which takes longer than to make the rest.
+        async with asyncio.timeout(DONE_SECONDS):
+            for event in asked:
+                await event.wait()
         # All of it is there; and stays, while the others go on.
         wanted = len(quiet.seconds) + 5
         while len(quiet.seconds) < wanted:

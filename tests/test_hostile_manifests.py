@@ -198,6 +198,90 @@ def test_a_port_that_nobody_can_listen_on_is_not_given_to_a_pod() -> None:
     assert "containerPort: 7000" in shown
 
 
+# Numbers as YAML has them, each more than Python reads or writes as digits.
+YAML_NUMBERS = {
+    "hexadecimal": "0x" + "f" * 5_000,
+    "below zero": "-0x" + "f" * 5_000,
+    "octal": "0o" + "7" * 6_000,
+    "octal as of old": "0" + "7" * 6_000,
+    "binary": "0b" + "1" * 20_000,
+    "in minutes and seconds": ":".join(["59"] * 3_000),
+    "with underscores": "1" + "_000" * 3_000,
+    "infinite": ".inf",
+    "no number": ".nan",
+    "of a type that is said": f"!!float '{HUGE}'",
+    "of a type that it isn't": "!!int 'many'",
+}
+# A replica count, a word of a command, and a name.
+YAML_PLACES = {
+    "replicas": "{replicas: NUMBER}",
+    "a word": "{template: {spec: {containers: [{name: m, image: i, args: [NUMBER]}]}}}",
+    "a field": "{? NUMBER : 1}",
+}
+
+
+@pytest.mark.parametrize("place", YAML_PLACES)
+@pytest.mark.parametrize("number", YAML_NUMBERS)
+def test_a_number_that_only_yaml_has_is_no_fault_of_the_program(number: str, place: str) -> None:
+    role = YAML_PLACES[place].replace("NUMBER", YAML_NUMBERS[number])
+    text = f"""
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {{name: job}}
+spec:
+  replicaSpecs:
+  - {role}
+"""
+    assert answered("validate", text=text) is None
+    assert answered("render", text=text) is None
+
+
+# Moments and counts that nobody can add anything to.
+STATUSES: list[Json] = [
+    *(
+        {"phase": phase, "startTime": moment, "completionTime": moment}
+        for phase in ("Pending", "Running", "Succeeded", "Failed", "Paused")
+        for moment in ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z")
+    ),
+    {"phase": "Running", "conditions": [{"type": "Running", "status": "True"}] * 500},
+    {"phase": "Nothing", "tasks": [{"type": "worker", "restartCount": 2**31 - 1}] * 50},
+]
+
+
+def test_a_status_that_somebody_else_wrote_is_only_its_own_jobs_trouble(
+    control_plane: ControlPlane, namespace: str, crds: None
+) -> None:
+    async def act() -> None:
+        async with ApiCaller(control_plane) as api:
+
+            async def make(name: str) -> str:
+                longest = 2**31 - 1
+                limits = {"activeDeadlineSeconds": longest, "ttlSecondsAfterFinished": longest}
+                job = {**generic({"worker": 1}, **limits), "metadata": {"name": name}}
+                path = str(_path(job, namespace))
+                answer = await api.request("POST", path, body=job)
+                assert answer.status == 201, answer.text
+                return f"{path}/{name}"
+
+            taken = 0
+            for number, status in enumerate(STATUSES):
+                path = f"{await make(f'job-{number}')}/status"
+                merge = "application/merge-patch+json"
+                answer = await api.request(
+                    "PATCH", path, body={"status": status}, content_type=merge
+                )
+                taken += answer.status == 200
+            assert taken >= 10
+            async with running_controller(control_plane.kubeconfig, namespace) as controller:
+                await make("last")
+                async with asyncio.timeout(STATUS_SECONDS):
+                    await until(lambda: _all_say_something(api, namespace, {"last": ""}))
+                assert controller.process.returncode is None
+            assert not [each for each in controller.lines if "Traceback" in str(each)]
+
+    asyncio.run(act())
+
+
 def test_every_job_that_an_api_server_takes_gets_a_status(
     control_plane: ControlPlane, namespace: str, crds: None
 ) -> None:

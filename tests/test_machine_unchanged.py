@@ -20,7 +20,7 @@ from rig.machine import Machine, Resident, resident
 from rig.needs import lacks, missing
 from rig.script_job import script_job
 from rig.selection import ROWS, all_is_asked_for
-from test_examples_run import AT_HAND, CHECKPOINT, End, ends_of, name_of, promises, said, until_all
+from test_examples_run import AT_HAND, End, ends_of, name_of, promises, said, until_all
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 # Closed to everybody else: root's home, and a folder where jobs have their own.
@@ -253,15 +253,11 @@ ROUNDS = {
 }
 
 
-def examples(end: End) -> list[Path]:
+def examples(*ends: End) -> list[Path]:
     """Every other one, in the next run others; those with MPI run nowhere else in these tests."""
-    found = [
-        each.path
-        for each in promises()
-        if each.needs in AT_HAND_THERE and each.end is end and each.file != CHECKPOINT
-    ]
+    found = [each.path for each in promises() if each.needs in AT_HAND_THERE and each.end in ends]
     seed = os.environ.get(ROWS) or os.environ["JOBYARD_SEED"]
-    dice = random.Random(f"{seed}/{end}")
+    dice = random.Random(f"{seed}/{ends}")
     return found if all_is_asked_for() else dice.sample(found, -(-len(found) // 2))
 
 

@@ -19,6 +19,7 @@ import pytest
 from rig.engine import RunningEngine
 from rig.person import MARK, Person, person
 from rig.script_job import script_job
+from rig.selection import all_is_asked_for
 from waiting import until_it_holds
 
 # Each replica goes on with its steps until the file `enough` is there, and says so.
@@ -29,6 +30,9 @@ until [ -e enough ]; do
 done
 echo $step steps; exit ${CODE:-0}
 """
+# A step takes a tenth of a second at least: for so many of them a pipe is blocked, a disk full.
+BLOCKED_STEPS, FULL_STEPS = (300, 50) if all_is_asked_for() else (3, 3)
+STEPS_SECONDS = 300
 FILLS = "yes a line that is long enough to fill a pipe before long & " + STEPS
 pytestmark = pytest.mark.sample(2)
 
@@ -60,11 +64,13 @@ def saved(who: Person, replica: int = 0, name: str = "train") -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-def goes_on(who: Person, name: str = "train") -> None:
+def goes_on(who: Person, name: str = "train", steps: int = 3) -> None:
     """Until each replica has done some more steps than by now."""
     before = [len(saved(who, replica, name)) for replica in (0, 1)]
     until_it_holds(
-        lambda: all(len(saved(who, n, name)) > before[n] + 3 for n in (0, 1)), "they go on"
+        lambda: all(len(saved(who, n, name)) > before[n] + steps for n in (0, 1)),
+        "they go on",
+        STEPS_SECONDS,
     )
 
 
@@ -166,7 +172,8 @@ def test_a_pipe_that_nobody_reads_holds_up_nobody_but_the_run_that_prints(
         until_it_holds(lambda: "pipe_write" in stack_of(running.pid), "the run is blocked")
         engine_of(somebody)
         assert "GenericJob" in somebody.run("get", "jobs").stdout
-        goes_on(somebody)
+        goes_on(somebody, steps=BLOCKED_STEPS)
+        assert "pipe_write" in stack_of(running.pid), "it was, all the while"
         let_end(somebody)
     # The reader left without having read it all, which is no reason to end anything.
     until_it_holds(lambda: not somebody.processes(), "it ends by itself")
@@ -215,6 +222,23 @@ def test_another_run_leaves_what_a_killed_one_left_alone(somebody: Person) -> No
     done = somebody.run("attach", "train")
     assert done.returncode == 0, done.stdout + done.stderr
     all_was_shown(somebody, done.stdout)
+    no_step_was_lost(somebody)
+    nothing_is_left(somebody)
+
+
+def test_another_run_beside_it_takes_nothing_from_a_run(somebody: Person) -> None:
+    with started(somebody, steps_job(somebody)) as running:
+        goes_on(somebody)
+        # It writes into the same claim, and ends.
+        script = "echo 1 >> /saved/$HOSTNAME; echo other"
+        done = somebody.run("run", steps_job(somebody, script, "other"))
+        assert done.returncode == 0, done.stderr
+        assert saved(somebody, 0, "other") == [1]
+        goes_on(somebody)
+        let_end(somebody)
+        told, errors = running.communicate(timeout=60)
+    assert running.returncode == 0, told + errors
+    all_was_shown(somebody, told)
     no_step_was_lost(somebody)
     nothing_is_left(somebody)
 
@@ -390,7 +414,7 @@ def test_a_full_disk_is_waited_out(somebody: Person) -> None:
                 while full.write(b"x" * 65536):
                     pass
             assert os.statvfs(home).f_bavail == 0
-            goes_on_in(kept)
+            goes_on_in(kept, FULL_STEPS)
             # Meanwhile the engine would write this; it waits for room, and so does who asks.
             asking = somebody.start("delete", "no-such-job")
             goes_on_in(kept)
@@ -406,12 +430,12 @@ def test_a_full_disk_is_waited_out(somebody: Person) -> None:
             assert steps == list(range(1, len(steps) + 1))
 
 
-def goes_on_in(folder: Path) -> None:
+def goes_on_in(folder: Path, steps: int = 3) -> None:
     def count() -> int:
         return min((len(file.read_text().split()) for file in folder.iterdir()), default=0)
 
     before = count()
-    until_it_holds(lambda: count() > before + 3, "they go on")
+    until_it_holds(lambda: count() > before + steps, "they go on", STEPS_SECONDS)
 
 
 def test_modules_of_the_users_folder_are_not_the_engines() -> None:

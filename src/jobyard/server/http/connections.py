@@ -2,9 +2,10 @@
 
 Anybody on the machine can connect. Other users have a few places, and who finds none is sent away
 at once. A connection that says nothing costs a descriptor and no more: TLS begins with its first
-byte. Of those that were not let in yet the oldest goes when there are too many, and each has only a
-while; who has shown the token once stays as long as they like. So strangers don't keep the owner
-out, whatever they do and however low the limit of descriptors is.
+byte. Some say nothing, some are in their handshake, some have ended it and have a token to show: of
+each the oldest goes when there are too many, so nobody is displaced by those who have done less.
+Each has only a while; who has shown the token once stays as long as they like. So strangers don't
+keep the owner out, whatever they do and however low the limit of descriptors is.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from jobyard.server.http.peers import Peers
 
 Protocols = Callable[[], asyncio.Protocol]
 
-# Of those that said nothing, and of those that were not let in yet; fewer where the process may
-# have few descriptors.
+# Of those that said nothing, of those in their handshake, and of those that were not let in yet;
+# fewer where the process may have few descriptors. Some three thousand handshakes begin within a
+# second, and the owner's has to end before as many others have begun as there are places: on a busy
+# machine that takes a client a tenth of a second.
 SILENT_MAX: Final = 256
-TALKING_MAX: Final = 128
+GREETING_MAX: Final = 1024
+WAITING_MAX: Final = 128
 # Of those of other users, in either state, and of those that come within a second.
 FOREIGN_MAX: Final = 32
 STRANGER_SECONDS: Final = 10.0
@@ -84,12 +88,15 @@ class Door:
         self._protocols = protocols
         self._loop = asyncio.get_running_loop()
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        share = SILENT_MAX if descriptors == resource.RLIM_INFINITY else max(descriptors // 4, 1)
-        self._silent_max = min(SILENT_MAX, share)
-        self._talking_max = min(TALKING_MAX, share)
-        # By peer, in the order in which they came.
+        if descriptors == resource.RLIM_INFINITY:
+            descriptors = 8 * GREETING_MAX
+        self._silent_max = max(min(SILENT_MAX, descriptors // 4), 1)
+        self._greeting_max = max(min(GREETING_MAX, descriptors * 3 // 8), 1)
+        self._waiting_max = max(min(WAITING_MAX, descriptors // 16), 1)
+        # By peer, in the order in which they came to be so.
         self._silent: dict[object, _Stranger] = {}
-        self._talking: dict[object, _Stranger] = {}
+        self._greeting: dict[object, _Stranger] = {}
+        self._waiting: dict[object, _Stranger] = {}
         self._peers = Peers()
         # When other users came lately.
         self._came: deque[float] = deque(maxlen=FOREIGN_MAX)
@@ -112,14 +119,15 @@ class Door:
         self._loop.remove_reader(self._listening)
         self._listening.close()
         self._peers.close()
-        for strangers in (self._silent, self._talking):
+        for strangers in (self._silent, self._greeting, self._waiting):
             for stranger in tuple(strangers.values()):
                 stranger.send_away(self._loop)
             strangers.clear()
 
     def let_in(self, peer: object) -> None:
-        """This one has shown the token."""
-        self._talking.pop(peer, None)
+        """This one has shown the token, maybe with the last word of its handshake."""
+        self._greeting.pop(peer, None)
+        self._waiting.pop(peer, None)
 
     def _accept(self) -> None:
         places, looks = _AT_ONCE, _SENT_AWAY_AT_ONCE
@@ -150,10 +158,10 @@ class Door:
         if len(self._came) == FOREIGN_MAX and now - self._came[0] < 1:
             return False
         # Those that have gone by themselves don't stand there.
-        gone = [peer for peer, each in self._talking.items() if each.has_gone]
+        gone = [peer for peer, each in self._waiting.items() if each.has_gone]
         for peer in gone:
-            del self._talking[peer]
-        there = (*self._silent.values(), *self._talking.values())
+            del self._waiting[peer]
+        there = (*self._silent.values(), *self._greeting.values(), *self._waiting.values())
         has_place = sum(1 for stranger in there if stranger.is_foreign) < FOREIGN_MAX
         if has_place:
             self._came.append(now)
@@ -186,7 +194,7 @@ class Door:
         if not is_tls:
             stranger.socket.close()
             return
-        self._talking[peer] = stranger
+        self._greeting[peer] = stranger
         stranger.handshake = self._loop.create_task(self._greet(stranger))
         stranger.handshake.add_done_callback(lambda _: self._greeted(peer, stranger))
         self._bound()
@@ -202,15 +210,21 @@ class Door:
             )
 
     def _greeted(self, peer: object, stranger: _Stranger) -> None:
+        # Not if it was let in, or sent away.
+        is_there = self._greeting.get(peer) is stranger
+        if is_there:
+            del self._greeting[peer]
         if stranger.transport is None:
             # It may have been sent away before TLS was begun.
             stranger.socket.close()
-            if self._talking.get(peer) is stranger:
-                del self._talking[peer]
+        elif is_there:
+            self._waiting[peer] = stranger
+            self._bound()
 
     def _bound(self) -> None:
         self._send_away(self._silent, len(self._silent) - self._silent_max)
-        self._send_away(self._talking, len(self._talking) - self._talking_max)
+        self._send_away(self._greeting, len(self._greeting) - self._greeting_max)
+        self._send_away(self._waiting, len(self._waiting) - self._waiting_max)
         if self._sweep is None and not self._is_closed:
             self._sweep = self._loop.call_later(STRANGER_SECONDS, self._sweep_out)
 
@@ -222,8 +236,8 @@ class Door:
     def _sweep_out(self) -> None:
         self._sweep = None
         late = self._loop.time() - STRANGER_SECONDS
-        for strangers in (self._silent, self._talking):
+        for strangers in (self._silent, self._greeting, self._waiting):
             count = sum(1 for stranger in strangers.values() if stranger.since <= late)
             self._send_away(strangers, count)
-        if self._silent or self._talking:
+        if self._silent or self._greeting or self._waiting:
             self._sweep = self._loop.call_later(STRANGER_SECONDS / 4, self._sweep_out)
