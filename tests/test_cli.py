@@ -177,7 +177,7 @@ def test_strict_says_that_warnings_count() -> None:
         ),
         pytest.param(
             VALID + "  cleanUpPolicy: All\n  cleanUpPolicy: None\n",
-            "spec.cleanUpPolicy: stands twice, in lines 8 and 9; the last counts",
+            "spec.cleanUpPolicy: is set twice (lines 8 and 9); the last one wins",
             id="a key that stands twice",
         ),
         pytest.param(

@@ -333,7 +333,7 @@ def test_a_launcher_with_a_program_only_for_after_a_pause_is_a_warning() -> None
     spec["runMode"] = {"pause": {"resumeSpecs": [{"type": "launcher", "command": ["again"]}]}}
     (finding,) = checked(document).findings
     assert not is_error(finding)
-    assert finding.text == "says no program to launch: the job would fail at once"
+    assert finding.text == "no program to launch: the job would fail at once"
     spec["runMode"] = {"debug": {"enabled": True}}
     assert not checked(document).findings
 

@@ -240,7 +240,7 @@ TABLES = (
                 "two launchers listed",
                 put("spec.replicaSpecs[1].type", "launcher"),
                 "spec.replicaSpecs",
-                "type launcher is listed more than once; each may stand once",
+                "type launcher is listed more than once; each must be unique",
             ),
             Wrong(
                 "the types of a paused job in another order",

@@ -178,7 +178,7 @@ TABLES = (
                 "a type listed twice",
                 append("spec.replicaSpecs", _ANOTHER),
                 "spec.replicaSpecs",
-                "type worker is listed more than once; each may stand once",
+                "type worker is listed more than once; each must be unique",
             ),
             Wrong(
                 "more types than there may be",
@@ -223,7 +223,7 @@ TABLES = (
                     {"name": "main", "image": "busybox"},
                 ),
                 "spec.replicaSpecs[0].template.spec.containers",
-                "is listed more than once; each may stand once",
+                "is listed more than once; each must be unique",
             ),
             Wrong(
                 "more than 5000 replicas in all",
@@ -277,13 +277,13 @@ TABLES = (
                 "a debug override twice for a type",
                 append("spec.runMode.debug.replicaSpecs", {"type": "worker"}),
                 "spec.runMode.debug.replicaSpecs",
-                "is listed more than once; each may stand once",
+                "is listed more than once; each must be unique",
             ),
             Wrong(
                 "a resume override twice for a type",
                 append("spec.runMode.pause.resumeSpecs", {"type": "worker"}),
                 "spec.runMode.pause.resumeSpecs",
-                "is listed more than once; each may stand once",
+                "is listed more than once; each must be unique",
             ),
             Wrong(
                 "a node port",

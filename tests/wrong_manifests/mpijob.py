@@ -277,7 +277,7 @@ TABLES = (
                     append("spec.replicaSpecs", REPLICA_SHAPE["spec"]["replicaSpecs"][1]),
                 ),
                 "spec.replicaSpecs",
-                "type worker is listed more than once; each may stand once",
+                "type worker is listed more than once; each must be unique",
             ),
             Wrong(
                 "no replicas at all",

@@ -50,7 +50,7 @@ TABLES = (
                 "a role listed twice",
                 put("spec.roles[1].name", "master"),
                 "spec.roles",
-                "role master is listed more than once; each may stand once",
+                "role master is listed more than once; each must be unique",
             ),
             Wrong(
                 "members of a role below zero",
@@ -103,7 +103,7 @@ TABLES = (
                 "a role listed again in an update",
                 append("spec.roles", {"name": "worker", "minMember": 1}),
                 "spec.roles",
-                "role worker is listed more than once; each may stand once",
+                "role worker is listed more than once; each must be unique",
                 update=True,
             ),
         ),

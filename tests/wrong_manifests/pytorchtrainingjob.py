@@ -152,7 +152,7 @@ TABLES = (
                 "a type listed twice",
                 append("spec.replicaSpecs", PLAIN["spec"]["replicaSpecs"][1]),
                 "spec.replicaSpecs",
-                "type worker is listed more than once; each may stand once",
+                "type worker is listed more than once; each must be unique",
             ),
             Wrong(
                 "a type that is not a DNS label",

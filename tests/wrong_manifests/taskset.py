@@ -98,7 +98,7 @@ TABLES = (
                 "a role listed twice",
                 put("spec.roles[1].name", "server"),
                 "spec.roles",
-                "role server is listed more than once; each may stand once",
+                "role server is listed more than once; each must be unique",
             ),
             Wrong(
                 "a role whose name is not a DNS label",

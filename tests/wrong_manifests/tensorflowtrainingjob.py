@@ -73,7 +73,7 @@ TABLES = (
                 "the chief listed twice",
                 append("spec.replicaSpecs", WITH_PS["spec"]["replicaSpecs"][0]),
                 "spec.replicaSpecs",
-                "type chief is listed more than once; each may stand once",
+                "type chief is listed more than once; each must be unique",
             ),
             Wrong(
                 "neither chief nor worker",

@@ -77,7 +77,7 @@ TABLES = (
                     drop("spec.runMode.pause"),
                 ),
                 "spec.replicaSpecs",
-                "type master is listed more than once; each may stand once",
+                "type master is listed more than once; each must be unique",
             ),
             Wrong(
                 "a type that there is not",

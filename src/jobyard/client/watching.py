@@ -173,7 +173,7 @@ async def follow(
             continue
         is_lost = isinstance(problem, RefusedError) and follower.has_lost_its_place(problem.problem)
         if is_lost and failures == 0:
-            # It happens to the best. A server that says so again at once is paused for.
+            # A server that says so again at once is paused for.
             failures = 1
             continue
         # A list that fails late has cost the server more than one that fails soon.

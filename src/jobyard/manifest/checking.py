@@ -97,7 +97,7 @@ def _checked_as(
     findings += [
         warning(
             repeated.path,
-            f"stands twice, in lines {repeated.first_line} and {repeated.line}; the last counts",
+            f"is set twice (lines {repeated.first_line} and {repeated.line}); the last one wins",
         )
         for repeated in document.repeated
     ]

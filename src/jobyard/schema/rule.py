@@ -50,7 +50,7 @@ def unique_by(field: str, noun: str) -> Rule:
         cel=f"self.all(a, {alone})",
         message=f"each {noun} may stand once",
         message_cel=formatted(
-            f"{noun} %s is listed more than once; each may stand once",
+            f"{noun} %s is listed more than once; each must be unique",
             f"self.filter(a, !{alone})[0].{field}",
         ),
     )

@@ -199,7 +199,7 @@ def _repeated_keys(value: list[Any], keys: tuple[str, ...], path: Path) -> Itera
             named = ", ".join(f"{name} {text}" for name, text in zip(keys, key, strict=True))
             told = {name: item[name] for name in sorted(keys) if name in item}
             fault = _fault(FaultKind.DUPLICATE, told)
-            yield error((*path, n), f"repeats {named}; each may stand once", fault)
+            yield error((*path, n), f"repeats {named}; each must be unique", fault)
         seen.add(key)
 
 
@@ -207,7 +207,7 @@ def _repeated_items(value: list[Any], path: Path) -> Iterator[Finding]:
     for n, item in enumerate(value):
         if item in value[:n]:
             fault = _fault(FaultKind.DUPLICATE, item)
-            yield error((*path, n), f"repeats {shown(item)}; each may stand once", fault)
+            yield error((*path, n), f"repeats {shown(item)}; each must be unique", fault)
 
 
 def _object_faults(value: dict[str, Any], node: Node, path: Path) -> Iterator[Finding]:

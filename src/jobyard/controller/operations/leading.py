@@ -262,7 +262,7 @@ class _Seat:
         """Give the lease back if it is ours. If that fails it runs out by itself."""
         try:
             async with asyncio.timeout(2 * self._timing.attempt_seconds):
-                # Looked up, since a write that we were torn from may have been carried out.
+                # Looked up, since an interrupted write may have been carried out.
                 lease = await self._read()
                 if lease is None or lease.spec.holder_identity != self._identity:
                     return

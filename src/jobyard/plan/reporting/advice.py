@@ -68,7 +68,7 @@ def _program_advice(description: Description) -> Iterator[Finding]:
     for role in description.roles:
         start = description.start(role, 0)
         if start.program == ():
-            yield warning(("spec",), "says no program to launch: the job would fail at once")
+            yield warning(("spec",), "no program to launch: the job would fail at once")
         elif role.command is Command.REPLACED_BY_TORCHRUN:
             yield from _script_advice(role)
 

@@ -55,7 +55,7 @@ def ends(description: Description, standings: Sequence[Standing], used: int) -> 
             yield Event(reason, f"Also {what}: {named(names)}.", EventType.WARNING)
     again = [s.short_name for s in standings if s.is_newly_counted and s.state is State.SUCCEEDED]
     if again:
-        yield Event("Restarting", f"Ended with 0 and start again: {named(again)}.")
+        yield Event("Restarting", f"Exited 0, restarting: {named(again)}.")
 
 
 def _is_news(standing: Standing) -> bool:
@@ -99,7 +99,7 @@ def changes(old: JobStatus | None, new: JobStatus, end: Outcome | None) -> Itera
     if new.phase is Phase.PAUSED and before is not Phase.PAUSED:
         yield Event("Paused", f"The job is paused (pause {new.pause_count}).")
     if new.phase is Phase.RESUMING and before is not Phase.RESUMING:
-        yield Event("Resuming", f"The job goes on after pause {new.pause_count}.")
+        yield Event("Resuming", f"Resuming after pause {new.pause_count}.")
     if old is not None and old.replicas and old.replicas != new.replicas and end is None:
         yield Event("Scaled", f"From {old.replicas} to {new.replicas} replicas.")
     yield from _hindered(old, new)

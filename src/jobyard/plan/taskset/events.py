@@ -40,7 +40,7 @@ def replica_events(groups: Sequence[Group]) -> Iterator[Event]:
         yield Event("ReplicaFailed", _failure(member, is_again=is_again), EventType.WARNING)
     if len(failed) > _NAMED_MAX:
         names = [m.standing.short_name for m in failed[_NAMED_MAX:]]
-        yield Event("ReplicaFailed", f"So did {named(names)}.", EventType.WARNING)
+        yield Event("ReplicaFailed", f"More replicas failed: {named(names)}.", EventType.WARNING)
     lost = [m.standing.short_name for m in members if m.is_lost]
     if lost:
         text = f"Lost, and made anew without using up retries: {named(lost)}."

@@ -34,8 +34,8 @@ from jobyard.plan.lowering.ssh import (
     PREPARED_SLEEP,
     REACHABLE_SLEEP,
     launcher_start,
-    names_in_the_open,
     names_of,
+    printable_variable_names,
     scripts,
     worker_start,
 )
@@ -160,13 +160,13 @@ def _start(
         *config.torch_args,
     )
     # It exports its whole environment on a command line, and prints that when a process failed.
-    env = (("JOBYARD_KEPT", names_in_the_open(role)),)
+    env = (("JOBYARD_KEPT", printable_variable_names(role)),)
     return launcher_start(identity, ssh.auth_mount_path, launch, config.script, env=env)
 
 
 def _env_advice(launcher: Role, workers: Role) -> Iterator[Finding]:
     """Other launchers' variables reach the processes; these don't, unless the workers have them."""
-    known = {*names_in_the_open(launcher).split(), *names_of(workers)}
+    known = {*printable_variable_names(launcher).split(), *names_of(workers)}
     kept_back = [name for name in names_of(launcher) if name not in known]
     if kept_back:
         yield warning(

@@ -30,7 +30,7 @@ from jobyard.plan.lowering.ssh import (
     FILES_PATH,
     file_mount,
     launcher_start,
-    names_in_the_open,
+    printable_variable_names,
     scripts,
     worker_start,
 )
@@ -127,7 +127,7 @@ def _start(
 
 
 def _handed_on(role: Role) -> tuple[tuple[str, str], ...]:
-    return (("DS_ENV_FILE", _ENV_FILE), ("JOBYARD_HANDED_ON", names_in_the_open(role)))
+    return (("DS_ENV_FILE", _ENV_FILE), ("JOBYARD_HANDED_ON", printable_variable_names(role)))
 
 
 def _launch(

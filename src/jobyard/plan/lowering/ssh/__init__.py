@@ -139,7 +139,7 @@ def launcher_start(
     )
 
 
-def names_in_the_open(role: Role) -> str:
+def printable_variable_names(role: Role) -> str:
     """The main container's variables that a launcher may print and write on command lines.
 
     Those whose values stand in the manifest or in a ConfigMap. Not what comes of a Secret, be it
