@@ -11,6 +11,7 @@ from cli_yard import STAYS, Yard
 from rig.engine import JOBS, Room
 
 from jobyard.cli.commands.accepting import as_written
+from jobyard.cli.commands.apply import what_happened
 from jobyard.client.errors import ConnectionFailedError
 from jobyard.client.request import Answer, Request
 from jobyard.jobs.submission import SubmissionError, submit
@@ -124,3 +125,23 @@ def test_what_was_created_is_taken_back_when_the_next_is_refused(
         asyncio.run(submit(server, jobs, "default", makes_namespaces=False))
     place = "/namespaces/default/genericjobs"
     assert server.sent[-3:] == [f"POST {place}", f"POST {place}", f"DELETE {place}/a"]
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        pytest.param({}, "unchanged", id="nobody wrote"),
+        pytest.param({"status": {"phase": "Running"}}, "unchanged", id="its status was written"),
+        pytest.param({"spec": {"replicas": 2}}, "changed", id="the file says something else"),
+        pytest.param(
+            {"metadata": {"name": "a", "labels": {"of": "mine"}, "resourceVersion": "7"}},
+            "changed",
+            id="a label came",
+        ),
+    ],
+)
+def test_what_apply_did_is_told_by_what_files_say(after: dict[str, Any], told: str) -> None:
+    stored = {"metadata": {"name": "a", "resourceVersion": "6"}, "spec": {"replicas": 1}}
+    now = {**stored, "metadata": {"name": "a", "resourceVersion": "7"}, **after}
+    answers = [Answer(200, msgspec.json.encode(each)) for each in (stored, now)]
+    assert what_happened(*answers) == told

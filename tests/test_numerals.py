@@ -126,6 +126,7 @@ ALLOWED = {
     "api/parts/quantity.py": "looks at the size of a number before it is one",
     "manifest/json_stream.py": "four hexadecimal digits; and `float` of what a pattern has taken",
     "manifest/scalars.py": "a float's own digits; and `float` of what a pattern has taken",
+    "jobs/explaining/queues.py": "a share of numbers",
     "node/network/addresses.py": "addresses, which are numbers",
     "node/logs/file_changes.py": "what a call into C gave back",
     "node/hub/starting.py": "what our own child wrote into a pipe; and of the kernel's",

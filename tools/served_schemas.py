@@ -66,7 +66,7 @@ DOCUMENTS = (
         )
     ),
 )
-TARGET = Path(__file__).parent.parent / "src" / "jobyard" / "server" / "kubernetes.json"
+TARGET = Path(__file__).parent.parent / "src/jobyard/server/kinds/types/kubernetes.json"
 
 _DROPPED = ("description", "allOf", "$ref", "properties", "items", "additionalProperties")
 _REF = "#/components/schemas/"

@@ -48,7 +48,7 @@ def unique_by(field: str, noun: str) -> Rule:
     alone = f"self.exists_one(b, b.{field} == a.{field})"
     return Rule(
         cel=f"self.all(a, {alone})",
-        message=f"each {noun} may stand once",
+        message=f"each {noun} must be unique",
         message_cel=formatted(
             f"{noun} %s is listed more than once; each must be unique",
             f"self.filter(a, !{alone})[0].{field}",

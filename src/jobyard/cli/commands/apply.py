@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
-import msgspec
 
 from jobyard.cli.arguments.file_names import FileName
 from jobyard.cli.arguments.sources import read_sources
@@ -16,18 +16,10 @@ from jobyard.cli.output.deeds import Deed, deed_output, tell
 from jobyard.cli.output.saying import say
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for
-from jobyard.client.request import get
+from jobyard.client.request import Answer, get
 from jobyard.client.sender import Sender
 from jobyard.engine.homes import alive, home_of
 from jobyard.jobs.submission import SubmissionError, apply, is_job
-
-
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str
-
-
-class _Versioned(msgspec.Struct, frozen=True):
-    metadata: _Meta
 
 
 @click.command("apply")
@@ -61,7 +53,7 @@ def command(files: tuple[str, ...], takes_all: bool, output: str, target: Target
             name = str(metadata.get("name", ""))
             before = await sender.send(get(resource, where, name)) if name else None
             after = await apply(sender, resource, body, where)
-            done = _what_happened(before, after)
+            done = what_happened(before, after)
             tell(output, Deed(resource.kind, where, name, done, {"action": done}))
         if any(is_job(value) for value in objects):
             _tell_folder(target)
@@ -80,15 +72,19 @@ def _tell_folder(target: Target) -> None:
         say(f"jobs run in {presence.started_in}, where the engine was started", err=True)
 
 
-def _what_happened(before: object, after: object) -> str:
-    was, now = (_version(each) for each in (before, after))
-    if was is None:
+def what_happened(before: Answer | None, after: Answer) -> str:
+    """Told by what a file may say of the object, not by its version."""
+    if before is None or not before.is_ok:
         return "created"
-    return "unchanged" if was == now else "changed"
+    return "unchanged" if _written(before) == _written(after) else "changed"
 
 
-def _version(answer: object) -> str | None:
-    if answer is None or not getattr(answer, "is_ok", False):
-        return None
-    body: bytes = answer.body  # type: ignore[attr-defined]
-    return decoded_json(body, type=_Versioned).metadata.resource_version
+def _written(answer: Answer) -> dict[str, Any]:
+    """What a file may say of an object. A controller may write its status between two looks."""
+    found: dict[str, Any] = decoded_json(answer.body)
+    metadata = {
+        name: value
+        for name, value in found["metadata"].items()
+        if name not in ("resourceVersion", "managedFields")
+    }
+    return {**found, "metadata": metadata, "status": None}
