@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import PODS, Answer, Request, delete, get, merge_patch, resource_named
 from jobyard.client.sender import Sender
 from jobyard.engine.scheduling.devices import notes_of
@@ -93,7 +94,7 @@ class Actor:
         answer = await self._sender.send(get(resource, paused.namespace, job.name))
         if not answer.is_ok:
             return answer.status in _OVERTAKEN
-        found = msgspec.json.decode(answer.body)
+        found: dict[str, Any] = decoded_json(answer.body)
         pause = ((found["spec"].get("runMode") or {}).get("pause") or {}).get("enabled")
         if found["metadata"]["uid"] != job.uid or pause:
             # Somebody else's, or paused already: its pods are about to go.
