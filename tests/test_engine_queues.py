@@ -311,11 +311,12 @@ def reserved(yard: Yard) -> tuple[str, str]:
 
 def preempting(yard: Yard) -> tuple[str, str]:
     low, high = yard.queue("low", priority=1), yard.queue("high", priority=2)
-    # It doesn't hear, and has a while to go.
-    deaf = ("python3", "-c", "import signal, time\nsignal.signal(15, signal.SIG_IGN)\n"
-            "time.sleep(600)")  # fmt: skip
-    yard.job("first", low, 1, {"cpu": "300"}, command=deaf)
+    # It doesn't hear, and has a while to go: longer than anybody takes to look.
+    deaf = ("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 600; done")
+    yard.job("first", low, 1, {"cpu": "300"}, command=deaf, terminationGracePeriodSeconds=300)
     yard.runs("first")
+    log = f"{yard.path('pods')}/first-worker-0/log"
+    until_it_holds(lambda: "deaf" in yard.engine.ask("GET", log).text, "it doesn't hear any more")
     yard.job("job", high, 2, {"cpu": "10"})
     said = "needs 2 x cpu 10; 0 of 300 are free; 1 pod is going to make room"
     return Reason.WAITING_FOR_PREEMPTION, said
@@ -336,6 +337,8 @@ def test_why_a_job_waits_is_told_in_the_group_the_pod_the_job_and_an_event(
     # Once on the group and once on the job, however often it is looked at.
     told = [event for event in yard.events("job", "FailedScheduling") if words in event["message"]]
     assert sorted(event["involvedObject"]["kind"] for event in told) == ["GenericJob", "PodGroup"]
+    # Who was preempted need not have its grace, if there is one.
+    yard.engine.ask("DELETE", f"{yard.path('pods')}/first-worker-0?gracePeriodSeconds=0")
 
 
 def grouped(name: str) -> JSON:
