@@ -217,9 +217,13 @@ def test_the_documented_example_comes_out_as_written(yard: Yard) -> None:
     yard.waits("a3", Reason.WAITING_FOR_ROOM)
     still = {name: phase(yard.get("pods", f"{name}-worker-0")) for name in ("a1", "a2", "b1", "c1")}
     assert set(still.values()) == {"Running"}, still
-    queue = yard.engine.ask("GET", f"{SCHEDULER}/queues/{a}").json["status"]
-    assert queue["allocated"] == {"cpu": "100"}
-    assert queue["podGroups"] == {"total": 3}
+    # Numbers are told a moment later.
+    wanted = {"allocated": {"cpu": "100"}, "podGroups": {"total": 3}}
+    yard.engine.until(
+        f"{SCHEDULER}/queues",
+        f"fieldSelector=metadata.name%3D{a}",
+        lambda queue: {name: queue["status"].get(name) for name in wanted} == wanted,
+    )
 
 
 def test_the_queue_with_the_lower_dominant_share_goes_first(yard: Yard) -> None:
@@ -335,8 +339,16 @@ def test_why_a_job_waits_is_told_in_the_group_the_pod_the_job_and_an_event(
     reason, words = cause(yard)
     assert words in yard.waits("job", reason)
     # Once on the group and once on the job, however often it is looked at.
-    told = [event for event in yard.events("job", "FailedScheduling") if words in event["message"]]
-    assert sorted(event["involvedObject"]["kind"] for event in told) == ["GenericJob", "PodGroup"]
+    kinds: list[str] = []
+
+    def both_are_told() -> bool:
+        found = yard.events("job", "FailedScheduling")
+        told = [event for event in found if words in event["message"]]
+        kinds[:] = sorted(event["involvedObject"]["kind"] for event in told)
+        return len(kinds) >= 2
+
+    until_it_holds(both_are_told, "it is told of the group and of the job")
+    assert kinds == ["GenericJob", "PodGroup"]
     # Who was preempted need not have its grace, if there is one.
     yard.engine.ask("DELETE", f"{yard.path('pods')}/first-worker-0?gracePeriodSeconds=0")
 
@@ -411,9 +423,10 @@ def test_a_replica_that_restarts_after_its_peers_have_ended_runs(yard: Yard) -> 
 
 
 def test_a_job_that_is_too_old_is_paused_once_and_starts_anew_when_resumed(yard: Yard) -> None:
-    queue = yard.queue("short", maxDuration="4s")
+    queue = yard.queue("short", maxDuration="1h")
     yard.job("long", queue, 2, {"cpu": "1"})
     yard.runs("long")
+    yard.set_queue(queue, maxDuration="1s")
     paused = yard.job_until("long", lambda status: status.get("phase") == "Paused")
     assert paused["spec"]["runMode"]["pause"]["enabled"] is True
     yard.event("long", "paused: long-worker-", "MaxDurationExceeded")
