@@ -33,7 +33,7 @@ from jobyard.client.transport import Transport
 from jobyard.controller import notes as notes_module
 from jobyard.controller import reconciling
 from jobyard.controller.notes import Notes
-from jobyard.controller.operations.measuring import Unmeasured
+from jobyard.controller.operations.measuring import Meter
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.running import Controller, Options
 from jobyard.controller.troubles import Troubles
@@ -383,7 +383,7 @@ def play(
 
 @asynccontextmanager
 async def controlling(transport: Transport, namespace: str) -> AsyncIterator[None]:
-    controller = Controller(transport, Options(namespace=namespace), Unmeasured())
+    controller = Controller(transport, Options(namespace=namespace), Meter())
     async with asyncio.TaskGroup() as group:
         task = group.create_task(controller.run())
         yield

@@ -143,11 +143,11 @@ def test_pause_and_resume(yard: Yard, room: Room) -> None:
     yard.does("wait", "stays", "--for", "running", "--timeout", "60s")
     assert yard.does("resume", "stays") == "GenericJob/stays is not paused\n"
     assert yard.does("debug", "stays", "--off") == "GenericJob/stays is not in debug mode\n"
-    assert yard.does("pause", "stays") == "GenericJob/stays is to pause\n"
-    assert yard.does("pause", "stays") == "GenericJob/stays is to pause already\n"
+    assert yard.does("pause", "stays") == "GenericJob/stays is pausing\n"
+    assert yard.does("pause", "stays") == "GenericJob/stays is already set to pause\n"
     yard.does("wait", "stays", "--for", "paused", "--timeout", "60s")
     until_it_holds(lambda: not yard.does("get", "pods", "-o", "name"), "the pods are gone")
-    assert yard.does("resume", "gj/stays") == "GenericJob/stays is to go on\n"
+    assert yard.does("resume", "gj/stays") == "GenericJob/stays is resuming\n"
     yard.does("wait", "stays", "--for", "running", "--timeout", "60s")
     timed_out = yard("wait", "stays", "--timeout", "0.2s")
     assert timed_out.returncode == 124
@@ -162,7 +162,7 @@ def test_pause_and_resume(yard: Yard, room: Room) -> None:
 def test_scale_and_debug(yard: Yard, room: Room) -> None:
     yard.apply("stretch", ELASTIC)
     assert yard.does("scale", "stretch", "3") == (
-        "PyTorchTrainingJob/stretch is to have 3 replicas\n"
+        "PyTorchTrainingJob/stretch is set to 3 replicas\n"
     )
     room.until(
         "pytorchtrainingjobs",
@@ -173,8 +173,8 @@ def test_scale_and_debug(yard: Yard, room: Room) -> None:
     refused = yard("scale", "stretch", "4")
     assert refused.returncode == 2
     assert "must be from 1 to 3" in refused.stderr
-    assert yard.does("scale", "stretch", "3").endswith("is to have 3 replicas already\n")
-    assert yard.does("debug", "stretch").endswith("is in debug mode already\n")
+    assert yard.does("scale", "stretch", "3").endswith("is already set to 3 replicas\n")
+    assert yard.does("debug", "stretch").endswith("is already in debug mode\n")
     assert yard.does("debug", "stretch", "--off").endswith("leaves debug mode\n")
 
 

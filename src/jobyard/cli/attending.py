@@ -12,6 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 from jobyard.cli.output.showing import Show
+from jobyard.client.backoff import first_of
 from jobyard.client.errors import ClientError
 from jobyard.engine.homes import DataFolder, HomeError
 from jobyard.engine.runs.birth import Birth, EngineFailedError
@@ -39,12 +40,7 @@ class Attendance:
 
     async def until_heard(self) -> None:
         """Until the engine knows that somebody attends."""
-        waiting = [asyncio.ensure_future(each.wait()) for each in (self._came_up, self.failed)]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
+        await first_of(self._came_up, self.failed)
         if self.failed.is_set():
             raise EngineFailedError(self._log_says_why)
 

@@ -29,6 +29,16 @@ async def wait_seconds(seconds: float) -> None:
             await asyncio.Event().wait()
 
 
+async def first_of(*events: asyncio.Event) -> None:
+    """Until one of them is set."""
+    waiting = [asyncio.ensure_future(each.wait()) for each in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     """Delays that double from `first_seconds` to `max_seconds`, each cut by up to a half."""
 

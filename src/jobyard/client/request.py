@@ -131,24 +131,18 @@ def merge_patch(
     resource: Resource, namespace: str, name: str, patch: Any, *, subresource: str = ""
 ) -> Request:
     """Change some fields; a resourceVersion in the patch makes the server refuse a stale one."""
-    return Request(
-        method="PATCH",
-        path=resource.item(namespace, name, subresource),
-        body=_encoder.encode(patch),
-        content_type=MERGE_PATCH_TYPE,
-    )
+    return _patch(resource.item(namespace, name, subresource), patch, MERGE_PATCH_TYPE)
 
 
 def json_patch(
     resource: Resource, namespace: str, name: str, steps: Any, *, subresource: str = ""
 ) -> Request:
     """Change what the steps name; unlike a merge patch it can write nulls."""
-    return Request(
-        method="PATCH",
-        path=resource.item(namespace, name, subresource),
-        body=_encoder.encode(steps),
-        content_type=JSON_PATCH_TYPE,
-    )
+    return _patch(resource.item(namespace, name, subresource), steps, JSON_PATCH_TYPE)
+
+
+def _patch(path: str, body: Any, content_type: str) -> Request:
+    return Request(method="PATCH", path=path, body=_encoder.encode(body), content_type=content_type)
 
 
 def delete(

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlencode
 
@@ -92,12 +91,7 @@ class Transport:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         session, self._session = self._session, None
         assert session is not None, "a Transport is left once"
         await session.close()

@@ -21,7 +21,8 @@ from typing import Self
 
 import msgspec
 
-from jobyard.controller.operations.measuring import Unmeasured
+from jobyard.client.backoff import first_of
+from jobyard.controller.operations.measuring import Meter
 from jobyard.controller.running import Controller, Options
 from jobyard.engine.homes import DataFolder, engines_folders, home_of
 from jobyard.engine.in_process import InProcess
@@ -164,7 +165,7 @@ class Engine:
             await Scheduler(self.sender, machine, may_preempt=self.settings.may_preempt).run()
 
         async def control() -> None:
-            await Controller(own, Options(), Unmeasured()).run()
+            await Controller(own, Options(), Meter()).run()
 
         self._stack.push_async_callback(self._close, runtime)
         self._stack.push_async_callback(self._cancelled)
@@ -204,12 +205,7 @@ class Engine:
 
     async def ready(self) -> None:
         """Returns once pods can be run; raises EngineError if they never will."""
-        waiting = [asyncio.ensure_future(each.wait()) for each in (self._was_ready, self.failed)]
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waiting:
-                each.cancel()
+        await first_of(self._was_ready, self.failed)
         if self.failed.is_set():
             raise EngineError(f"the engine can't run pods: {self._failure}")
 

@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 import msgspec
@@ -85,12 +84,7 @@ class DataFolder:
         self._presence.unlink(missing_ok=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._presence.unlink(missing_ok=True)
         os.close(self._lock)
         self._lock = -1

@@ -13,7 +13,8 @@ from jobyard.terminal.widths import telling_lines
 OVER: Final = ("Succeeded", "Failed")
 # Phases of a replica that are for good.
 ENDED: Final = ("Succeeded", "Failed", "Stopped")
-_TASKSET_PHASES: Final = {
+# A TaskSet's words for the phases that the other kinds have.
+TASKSET_PHASES: Final = {
     "TaskRoleReplicaAttemptPending": "Creating",
     "TaskRoleReplicaAttemptCreationRequested": "Creating",
     "TaskRoleReplicaAttemptPreparing": "Pending",
@@ -173,7 +174,7 @@ def _taskset_rows(status: Status) -> Iterator[ReplicaView]:
         for row in role.get("replicaStatus") or ():
             info = row.get("terminatedInfo") or {}
             code = info.get("exitCode")
-            phase = _TASKSET_PHASES.get(str(row["phase"]))
+            phase = TASKSET_PHASES.get(str(row["phase"]))
             if phase is None:
                 phase = "Stopped" if row.get("stopped") else "Failed" if code else "Succeeded"
             yield ReplicaView(

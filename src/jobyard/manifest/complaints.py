@@ -69,6 +69,8 @@ def explain(text: Text, start: int, error: MarkedYAMLError) -> UnreadableManifes
         )
     for part, words in _WORDS.items():
         if part in complaint.problem:
+            if isinstance(words, str):
+                return complaint.here(words.format(found=complaint.found))
             return words(complaint)
     reading = f" {complaint.context}" if complaint.context else ""
     return complaint.here(f"found text that is not YAML{reading}; {complaint.problem}")
@@ -130,10 +132,6 @@ def _nameless(text: Text, offset: int) -> UnreadableManifest:
     return text.unreadable(
         offset, f"found {text.shown(offset)} without a colon; a field is written 'name: value'"
     )
-
-
-def _colon_in_flow(complaint: _Complaint) -> UnreadableManifest:
-    return complaint.here("found a ':' inside brackets without a space after it; write ': '")
 
 
 def _missing_space(text: Text, line: int) -> UnreadableManifest | None:
@@ -202,33 +200,6 @@ def _escape(complaint: _Complaint) -> UnreadableManifest:
     )
 
 
-def _surrogate(complaint: _Complaint) -> UnreadableManifest:
-    return complaint.here(
-        "found an escape that is not a character; YAML has no surrogate pairs, write the "
-        "character itself"
-    )
-
-
-def _document_end(complaint: _Complaint) -> UnreadableManifest:
-    return complaint.here(
-        f"found {complaint.found} after the end of the document; check the indentation, or "
-        "put '---' before it"
-    )
-
-
-def _dash(complaint: _Complaint) -> UnreadableManifest:
-    return complaint.here(
-        "found a list item '-' where no list can be; begin the list in the next line, or put "
-        "the text in quotes"
-    )
-
-
-def _header(complaint: _Complaint) -> UnreadableManifest:
-    return complaint.here(
-        f"found {complaint.found} after '|' or '>'; the text begins in the next line"
-    )
-
-
 def _no_value(complaint: _Complaint) -> UnreadableManifest:
     if not complaint.text.content[complaint.offset :].strip():
         return complaint.here("found the end inside brackets; close them")
@@ -237,8 +208,20 @@ def _no_value(complaint: _Complaint) -> UnreadableManifest:
     )
 
 
-def _key(complaint: _Complaint) -> UnreadableManifest:
-    return complaint.here("found '?' where no field can be; put the text in quotes")
+_COLON_IN_FLOW: Final = "found a ':' inside brackets without a space after it; write ': '"
+_SURROGATE: Final = (
+    "found an escape that is not a character; YAML has no surrogate pairs, write the "
+    "character itself"
+)
+_DOCUMENT_END: Final = (
+    "found {found} after the end of the document; check the indentation, or put '---' before it"
+)
+_DASH: Final = (
+    "found a list item '-' where no list can be; begin the list in the next line, or put "
+    "the text in quotes"
+)
+_HEADER: Final = "found {found} after '|' or '>'; the text begins in the next line"
+_KEY: Final = "found '?' where no field can be; put the text in quotes"
 
 
 def _tag(complaint: _Complaint) -> UnreadableManifest:
@@ -248,12 +231,12 @@ def _tag(complaint: _Complaint) -> UnreadableManifest:
 
 
 # The first part that occurs in libyaml's text decides, or in that of PyYAML's own scanner.
-_WORDS: Final[dict[str, Callable[[_Complaint], UnreadableManifest]]] = {
+_WORDS: Final[dict[str, str | Callable[[_Complaint], UnreadableManifest]]] = {
     "that cannot start any token": _no_token,
     "a tab character": _tab,
     "mapping values are not allowed": _second_colon,
     "could not find expected ':'": _no_colon,
-    "found unexpected ':'": _colon_in_flow,
+    "found unexpected ':'": _COLON_IN_FLOW,
     "did not find expected key": _not_in_block,
     "did not find expected '-' indicator": _not_in_block,
     "expected <block end>": _not_in_block,
@@ -264,15 +247,15 @@ _WORDS: Final[dict[str, Callable[[_Complaint], UnreadableManifest]]] = {
     "found unknown escape character": _escape,
     "expected hexdecimal number": _escape,
     "expected escape sequence": _escape,
-    "invalid Unicode character escape code": _surrogate,
-    "<document start>": _document_end,
-    "sequence entries are not allowed": _dash,
-    "expected comment or line break": _header,
-    "a comment or a line break": _header,
-    "indentation indicator": _header,
+    "invalid Unicode character escape code": _SURROGATE,
+    "<document start>": _DOCUMENT_END,
+    "sequence entries are not allowed": _DASH,
+    "expected comment or line break": _HEADER,
+    "a comment or a line break": _HEADER,
+    "indentation indicator": _HEADER,
     "expected node content": _no_value,
     "expected the node content": _no_value,
-    "mapping keys are not allowed": _key,
+    "mapping keys are not allowed": _KEY,
     "tag": _tag,
     "expected whitespace or line break": _tag,
     "URI": _tag,

@@ -25,7 +25,7 @@ from jobyard.server.kinds.plain import (
 from jobyard.server.kinds.pods.strategy import pod_strategy
 from jobyard.server.kinds.services import service_strategy
 from jobyard.server.kinds.surroundings import Alone, Surroundings
-from jobyard.server.kinds.types.kubernetes_schemas import CORE, EXTENSIONS, reference
+from jobyard.server.kinds.types.kubernetes_schemas import EXTENSIONS, reference
 from jobyard.server.resource import ServedResource, Strategy, Subresource
 from jobyard.server.verbs.reviews import review_resources
 
@@ -111,20 +111,10 @@ def _core(
     subresources: tuple[Subresource, ...] = (),
     categories: tuple[str, ...] = (),
 ) -> ServedResource:
-    singular = kind.lower()
-    return ServedResource(
-        group="",
-        version="v1",
-        plural=plural or f"{singular}s",
-        singular=singular,
-        kind=kind,
-        namespaced=namespaced,
-        strategy=strategy,
-        schema=reference(CORE + kind),
-        short_names=short_names,
-        categories=categories,
-        subresources=subresources,
+    row = _grouped(
+        "", kind, strategy, short_names=short_names, plural=plural, namespaced=namespaced
     )
+    return msgspec.structs.replace(row, categories=categories, subresources=subresources)
 
 
 def _grouped(
@@ -145,6 +135,6 @@ def _grouped(
         kind=kind,
         namespaced=namespaced,
         strategy=strategy,
-        schema=reference(f"io.k8s.api.{group.removesuffix('.k8s.io')}.v1.{kind}"),
+        schema=reference(f"io.k8s.api.{group.removesuffix('.k8s.io') or 'core'}.v1.{kind}"),
         short_names=short_names,
     )

@@ -68,6 +68,11 @@ def engine_options(command: Decorated) -> Decorated:
     """What is said of the engine, as `log_size`, `disk_budget` (bytes), `network`, `capacity`
     (quantities by resource) and `no_preemption`.
     """
+    runtime = click.option(
+        "--runtime", type=click.Choice(["auto", "sandbox", "host"]), default="auto",
+        show_default=True,
+        help="How replicas run: in namespaces of their own, or as plain processes.",
+    )  # fmt: skip
     size = click.option(
         "--log-size", metavar="SIZE", default=f"{LOG_BYTES_DEFAULT >> 20}Mi", show_default=True,
         callback=lambda _c, _p, value: _bytes(value),
@@ -93,4 +98,4 @@ def engine_options(command: Decorated) -> Decorated:
         "--no-preemption", is_flag=True,
         help="Queues of higher priority wait for room, too, and take none from lower ones.",
     )  # fmt: skip
-    return size(budget(network(capacity(preemption(command)))))
+    return runtime(size(budget(network(capacity(preemption(command))))))

@@ -38,11 +38,8 @@ class Program(msgspec.Struct, frozen=True):
     package: str
 
 
-class Library(msgspec.Struct, frozen=True):
-    """A library of the system, by how its file's name begins, and its package."""
-
-    name: str
-    package: str
+class Library(Program, frozen=True):
+    """The same for a library, by how its file's name begins."""
 
 
 class Module(msgspec.Struct, frozen=True):

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from jobyard.cli.arguments.file_names import FileName
+from jobyard.cli.arguments.options import deed_output
 from jobyard.cli.arguments.sources import read_sources
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import ask
 from jobyard.cli.commands.accepting import accepted, as_written
-from jobyard.cli.output.deeds import Deed, deed_output, tell
+from jobyard.cli.output.deeds import Deed, tell
 from jobyard.cli.output.saying import say
 from jobyard.client.deep_json import decoded_json
 from jobyard.client.discovery import UnknownKindError, resource_for

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import found
 from jobyard.cli.attending import attending_run
@@ -34,10 +35,7 @@ from jobyard.plan.lowering.table import JOB_KINDS
 @click.command("attach")
 @click.argument("what", required=False, metavar="[RUN|JOB]")
 @click.option("-q", "--quiet", is_flag=True, help="Show neither logs nor notes, only the end.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text",
-    help="json: the final status on stdout, everything else on stderr.",
-)  # fmt: skip
+@output_option("json: the final status on stdout, everything else on stderr.")
 @target_options
 @click.pass_context
 def command(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from jobyard.cli.arguments.options import data_dir_option, output_option
 from jobyard.cli.output.saying import say, say_json
 from jobyard.engine.disk.cleaning import Cleaning
 from jobyard.engine.disk.keeping import CleaningError, Item, Wanted
@@ -34,13 +35,10 @@ MEASURE_SECONDS: Final = 5.0
     "--claims", "all_claims", is_flag=True,
     help="What all claims hold that no engine and no run has any more.",
 )  # fmt: skip
-@click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path),
-    help="The folder that was given to `up`.",
-)  # fmt: skip
+@data_dir_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option()
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -11,11 +11,12 @@ import msgspec
 
 from jobyard.cli.arguments.durations import Duration
 from jobyard.cli.arguments.file_names import FileName
+from jobyard.cli.arguments.options import deed_output
 from jobyard.cli.arguments.selecting import are_names, chosen
 from jobyard.cli.arguments.sources import Unreadable, expect_names, read_sources
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import Found, ask, found, looked_for
-from jobyard.cli.output.deeds import Deed, deed_output, tell
+from jobyard.cli.output.deeds import Deed, tell
 from jobyard.cli.output.left_out import skipped
 from jobyard.cli.output.saying import say, say_aside
 from jobyard.client.deep_json import decoded_json

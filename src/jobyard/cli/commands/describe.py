@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.selecting import Choice, are_names, chosen
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import Found, ask, found, send
@@ -35,7 +36,7 @@ class Described(msgspec.Struct, frozen=True):
 
 @click.command("describe")
 @click.argument("what", nargs=-1, required=True, metavar="JOB... | KIND/NAME... | KIND [NAME...]")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option()
 @target_options
 def command(what: tuple[str, ...], output: str, target: Target) -> None:
     """Show how a job stands: conditions, replicas, and what happened.

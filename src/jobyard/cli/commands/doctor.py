@@ -12,12 +12,13 @@ import msgspec
 
 from jobyard.cli.arguments.mappings import all_image_rules, image_folder
 from jobyard.cli.arguments.needs import Check, kind_checks, own_environment
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.output.style import Palette, table
 
 
 @click.command("doctor")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option()
 def command(output: str) -> None:
     """Show what this machine can and can't do, and how to get what is missing."""
     isolation = [*_isolation()]

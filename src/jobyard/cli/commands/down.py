@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from jobyard.cli.arguments.durations import Duration
+from jobyard.cli.arguments.options import data_dir_option, output_option
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.until import until
 from jobyard.engine.homes import DataFolder, HomeError, home_of, standing
@@ -23,16 +24,13 @@ ANNOUNCED_SECONDS: Final = 3.0
 
 
 @click.command("down")
-@click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path),
-    help="The folder that was given to `up`.",
-)  # fmt: skip
+@data_dir_option
 @click.option(
     "--timeout", type=Duration(), default="30s", show_default=True, metavar="30s",
     help="How long the engine has to stop before it is killed.",
 )  # fmt: skip
 @click.option("--keep-jobs", is_flag=True, help="Stop the engine alone; jobs go on.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option()
 def command(data_dir: Path | None, timeout: float, keep_jobs: bool, output: str) -> None:
     """Stop the engine and all replicas; no process of theirs is left.
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import Found, ask, declined, found, pods_of
 from jobyard.cli.output.json_lines import JsonShow
@@ -48,13 +49,7 @@ from jobyard.schema.wording import suggestion
 @click.option(
     "--attempt", type=click.IntRange(min=0), help="Only this attempt of the replicas, from 0."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json: one object per line, with replica, container, attempt and line.",
-)
+@output_option("json: one object per line, with replica, container, attempt and line.")
 @target_options
 def command(
     job: str, follow: bool, attempt: int | None, output: str, target: Target, **which: Any

@@ -10,9 +10,10 @@ import msgspec
 
 from jobyard.api.parts.run_mode import Mode, is_on, spelling
 from jobyard.api.parts.value import REPLICAS_MAX
+from jobyard.cli.arguments.options import deed_output
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import Found, ask, declined, found, send
-from jobyard.cli.output.deeds import Deed, deed_output, tell
+from jobyard.cli.output.deeds import Deed, tell
 from jobyard.client.request import merge_patch
 from jobyard.client.sender import Sender
 from jobyard.jobs.view import view_of
@@ -92,14 +93,7 @@ def pause(job: str, output: str, target: Target) -> None:
     The job keeps its place and its counts. After `resume` each replica starts anew,
     with the command of its resumeSpecs if it has one.
     """
-    change = Change(
-        mode=Mode.PAUSE,
-        patch=_turned(Mode.PAUSE, to=True),
-        done="is to pause",
-        action="pause",
-        already=lambda spec: "is to pause already" if _is_on(spec, Mode.PAUSE) else "",
-    )
-    _changed(target, job, output, change)
+    _pause(target, job, output, to=True)
 
 
 @click.command("resume")
@@ -108,12 +102,17 @@ def pause(job: str, output: str, target: Target) -> None:
 @target_options
 def resume(job: str, output: str, target: Target) -> None:
     """Start the replicas of a paused JOB again."""
+    _pause(target, job, output, to=False)
+
+
+def _pause(target: Target, job: str, output: str, *, to: bool) -> None:
+    already = "is already set to pause" if to else "is not paused"
     change = Change(
         mode=Mode.PAUSE,
-        patch=_turned(Mode.PAUSE, to=False),
-        done="is to go on",
-        action="resume",
-        already=lambda spec: "" if _is_on(spec, Mode.PAUSE) else "is not paused",
+        patch=_turned(Mode.PAUSE, to),
+        done="is pausing" if to else "is resuming",
+        action="pause" if to else "resume",
+        already=lambda spec: already if _is_on(spec, Mode.PAUSE) is to else "",
     )
     _changed(target, job, output, change)
 
@@ -128,7 +127,7 @@ def debug(job: str, off: bool, output: str, target: Target) -> None:
 
     Replicas that run are made anew. Then `jobyard shell JOB REPLICA` opens a shell in one.
     """
-    already = "is not in debug mode" if off else "is in debug mode already"
+    already = "is not in debug mode" if off else "is already in debug mode"
     change = Change(
         mode=Mode.DEBUG,
         patch=_turned(Mode.DEBUG, to=not off),
@@ -176,11 +175,11 @@ def scale(job: str, replicas: int, output: str, target: Target) -> None:
     change = Change(
         mode=Mode.ELASTIC,
         patch=patch,
-        done=f"is to have {replicas} {noun}",
+        done=f"is set to {replicas} {noun}",
         action="scale",
         details={"replicas": replicas},
         already=lambda spec: (
-            f"is to have {replicas} {noun} already"
+            f"is already set to {replicas} {noun}"
             if spec["elastic"].get("expectedReplicas") == replicas
             else ""
         ),

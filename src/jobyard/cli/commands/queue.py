@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from jobyard.cli.arguments.job_names import complete_queues
+from jobyard.cli.arguments.options import deed_output
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import ask, send
 from jobyard.cli.commands.queues import NO_QUEUES, queue_named
-from jobyard.cli.output.deeds import Deed, deed_output, tell
+from jobyard.cli.output.deeds import Deed, tell
 from jobyard.client.request import merge_patch
 from jobyard.client.sender import Sender
 from jobyard.jobs.explaining.answer import counted

@@ -24,6 +24,7 @@ from jobyard.cli.arguments.engine_options import (
 )
 from jobyard.cli.arguments.file_names import FileName
 from jobyard.cli.arguments.mappings import all_image_rules, claim_folder, image_rule
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.setting import assigned, assignment
 from jobyard.cli.arguments.sources import read_sources
 from jobyard.cli.arguments.target import DEFAULT_NAMESPACE, Target, target_options
@@ -116,21 +117,8 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--timeout", type=Duration(), metavar="10m", help="Stop the jobs after this long; exit 124."
 )
-@click.option(
-    "--runtime",
-    type=click.Choice(["auto", "sandbox", "host"]),
-    default="auto",
-    show_default=True,
-    help="How replicas run: in namespaces of their own, or as plain processes.",
-)
 @click.option("-q", "--quiet", is_flag=True, help="Show neither logs nor notes, only the end.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json: the final status on stdout, everything else on stderr.",
-)
+@output_option("json: the final status on stdout, everything else on stderr.")
 @engine_options
 @target_options
 @click.pass_context

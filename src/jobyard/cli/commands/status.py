@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from jobyard.cli.arguments.options import data_dir_option, output_option
 from jobyard.cli.output.disk_lines import engine_disk, engine_line, home_disk, home_line
 from jobyard.cli.output.engines import engine_as_json
 from jobyard.cli.output.left_runs import line_about
@@ -24,11 +25,8 @@ MEASURE_SECONDS: Final = 0.4
 
 
 @click.command("status")
-@click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path),
-    help="The folder that was given to `up`.",
-)  # fmt: skip
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@data_dir_option
+@output_option()
 @click.pass_context
 def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
     """Show which engines are running, what ails them, and what is kept on the disk.

@@ -16,6 +16,7 @@ import click
 
 from jobyard.cli.arguments.engine_options import engine_options
 from jobyard.cli.arguments.mappings import all_image_rules, claim_folder, image_rule
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.output.engines import engine_as_json
 from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.until import until
@@ -45,10 +46,6 @@ LOG_LINES: Final = 3
     "--data-dir", type=click.Path(file_okay=False, path_type=Path),
     help="Where everything is kept; absent: $JOBYARD_HOME or ~/.local/share/jobyard.",
 )  # fmt: skip
-@click.option(
-    "--runtime", type=click.Choice(["auto", "sandbox", "host"]), default="auto",
-    show_default=True, help="How replicas run: in namespaces, or as plain processes.",
-)  # fmt: skip
 @click.option("--relaxed", is_flag=True, help="Cut requests down to what the machine has.")
 @click.option(
     "--pvc", multiple=True, metavar="NAME=DIR",
@@ -62,7 +59,7 @@ LOG_LINES: Final = 3
     " A root folder may be followed by ,workdir=DIR ,env=NAME=VALUE ,user=USER ,config=FILE.",
 )  # fmt: skip
 @engine_options
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option()
 def command(detach: bool, data_dir: Path | None, output: str, **given: Any) -> None:
     """Start the engine: an API server for kubectl, and all that runs jobs on this machine.
 

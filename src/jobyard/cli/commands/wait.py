@@ -12,6 +12,7 @@ from jobyard.api.beamjob import BeamPhase
 from jobyard.api.parts.status import Phase
 from jobyard.api.parts.taskset_status import TaskSetState
 from jobyard.cli.arguments.durations import Duration
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.selecting import JOBS, chosen
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import ask, found, looked_for
@@ -82,7 +83,7 @@ class End(msgspec.Struct, frozen=True):
     help="The phase to wait for, such as running, paused, succeeded, deleted; or condition=NAME.",
 )  # fmt: skip
 @click.option("--timeout", type=Duration(), metavar="10m", help="Give up after this long.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@output_option()
 @target_options
 @click.pass_context
 def command(

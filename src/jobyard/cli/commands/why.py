@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from jobyard.cli.arguments.job_names import complete_jobs
+from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.target import Target, target_options
 from jobyard.cli.asking import ask, found
 from jobyard.cli.output.saying import say, say_json
@@ -23,13 +24,7 @@ from jobyard.jobs.explaining.why import why
 
 @click.command("why")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_jobs)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json: the answer as an object, a list of them for several jobs.",
-)
+@output_option("json: the answer as an object, a list of them for several jobs.")
 @target_options
 def command(jobs: tuple[str, ...], output: str, target: Target) -> None:
     """Say why JOB isn't running, or isn't finished, and what would help.

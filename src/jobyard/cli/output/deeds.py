@@ -5,15 +5,12 @@ With JSON each object is a line of its own, told when it is done: who reads alon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-import click
 import msgspec
 
 from jobyard.cli.output.saying import say, say_json
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Deed(msgspec.Struct, frozen=True):
@@ -34,15 +31,3 @@ def tell(output: str, deed: Deed) -> None:
         say_json({"kind": deed.kind, **where, "name": deed.name, **deed.what})
     else:
         say(f"{deed.kind}/{deed.name} {deed.done}")
-
-
-def deed_output(command: F) -> F:
-    """The option `-o`, as one argument `output`."""
-    chosen: F = click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="json: an object per line, with what was done.",
-    )(command)
-    return chosen

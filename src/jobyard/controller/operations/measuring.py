@@ -5,29 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
 
-
-class Meter(Protocol):
-    """Told of one thing each time it happens."""
-
-    def waited(self, seconds: float) -> None: ...
-
-    def queued(self, depth: int) -> None: ...
-
-    def reconciled(self, kind: str, seconds: float) -> None: ...
-
-    def failed(self, kind: str) -> None: ...
-
-    def created_pods(self, kind: str, count: int) -> None: ...
-
-    def restarted(self, kind: str, count: int) -> None: ...
-
-    def started(self, kind: str, seconds: float) -> None: ...
-
-
-class Unmeasured:
-    """Counts nothing."""
+class Meter:
+    """Told of one thing each time it happens; this one counts nothing."""
 
     def waited(self, seconds: float) -> None: ...
 

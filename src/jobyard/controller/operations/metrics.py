@@ -24,6 +24,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from jobyard.api.parts.status import Phase
+from jobyard.controller.operations.measuring import Meter
 from jobyard.plan.lowering.table import JOB_KINDS
 
 # How many jobs there are by kind and phase; what isn't in it counts as none.
@@ -41,7 +42,7 @@ _REQUEST_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 _START_BUCKETS: Final = (0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600)
 
 
-class Metrics:
+class Metrics(Meter):
     """The controller's metrics; each method is told of one thing that happened."""
 
     def __init__(self) -> None:

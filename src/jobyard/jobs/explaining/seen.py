@@ -20,6 +20,7 @@ from jobyard.jobs.explaining.reading import (
     parts,
     text,
 )
+from jobyard.jobs.view import TASKSET_PHASES
 from jobyard.plan.facts.pod_facts import Meta, Pod, PodObject, facts_of, unreadable_pod
 
 SCHEDULER_GROUP = "scheduler.tensorstack.dev"
@@ -27,18 +28,6 @@ GROUP_LABEL = f"{SCHEDULER_GROUP}/group-name"
 QUEUE_LABEL = f"{SCHEDULER_GROUP}/queue"
 # kube-batch's, and Volcano's after it.
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-OVER = ("Succeeded", "Failed")
-# A TaskSet's words for the phases that the other kinds have.
-_TASK_PHASES = {
-    "TaskRoleReplicaAttemptPending": "Creating",
-    "TaskRoleReplicaAttemptCreationRequested": "Creating",
-    "TaskRoleReplicaAttemptPreparing": "Pending",
-    "TaskRoleReplicaAttemptAssigned": "Pending",
-    "TaskRoleReplicaAttemptRunning": "Running",
-    "TaskRoleReplicaAttemptDeletionPending": "Stopping",
-    "TaskRoleReplicaAttemptDeletionRequested": "Stopping",
-    "TaskRoleReplicaAttemptRetryPending": "Waiting",
-}
 
 
 class SeenPod(msgspec.Struct, frozen=True):
@@ -240,7 +229,7 @@ def _task_rows(seen: Seen, pods: dict[str, SeenPod]) -> Iterator[Replica]:
         for row in parts(role, "replicaStatus"):
             info = part(row, "terminatedInfo")
             code = count(info, "exitCode")
-            phase = _TASK_PHASES.get(text(row, "phase"), "")
+            phase = TASKSET_PHASES.get(text(row, "phase"), "")
             was_stopped = is_set(row, "stopped")
             phase = phase or ("Stopped" if was_stopped else "Failed" if code else "Succeeded")
             failure = Failure(

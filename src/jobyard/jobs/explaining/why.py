@@ -19,8 +19,9 @@ from jobyard.jobs.explaining.reading import Holds, count, part, seconds, text
 from jobyard.jobs.explaining.reasons import OF_GANGS, Reason, urgency
 from jobyard.jobs.explaining.remedies import remedies
 from jobyard.jobs.explaining.replicas import Why, why_of
-from jobyard.jobs.explaining.seen import OVER, Event, Replica, Seen, replicas_of
+from jobyard.jobs.explaining.seen import Event, Replica, Seen, replicas_of
 from jobyard.jobs.explaining.waiting import gang_verdict, group_reason
+from jobyard.jobs.view import OVER
 
 # A controller that hasn't written a status after so long isn't there.
 UNTOUCHED_SECONDS: Final = 5

@@ -7,7 +7,7 @@ scheduler's conditions) stays. Nothing that was an end becomes anything else aga
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -252,10 +252,7 @@ def _condition(name: str, is_true: bool, lacking: str | None, phase: str) -> Jso
 
 
 def _initialized(pod: PodObject, facts: Facts, phase: str) -> Json:
-    known = {
-        container.name: container
-        for container in (facts.state.init_containers if facts.state is not None else ())
-    }
+    known = _by_name(facts.state.init_containers if facts.state is not None else ())
     lacking = [
         container.name
         for container in pod.spec.init_containers
@@ -278,6 +275,10 @@ def _initialized(pod: PodObject, facts: Facts, phase: str) -> Json:
     }
 
 
+def _by_name(states: Iterable[ContainerState]) -> dict[str, ContainerState]:
+    return {each.name: each for each in states}
+
+
 def _is_initialized(state: ContainerState | None, is_sidecar: bool) -> bool:
     if state is None:
         return False
@@ -288,10 +289,7 @@ def _is_initialized(state: ContainerState | None, is_sidecar: bool) -> bool:
 
 def _unready(pod: PodObject, facts: Facts) -> str | None:
     """What is missing to be ready, in kubelet's words; None when nothing is."""
-    known = {
-        container.name: container
-        for container in (facts.state.containers if facts.state is not None else ())
-    }
+    known = _by_name(facts.state.containers if facts.state is not None else ())
     lacking = [
         container.name
         for container in pod.spec.containers

@@ -14,14 +14,20 @@ import signal
 import socket
 from typing import Final, NoReturn
 
-import msgspec
-
 from jobyard.node.isolation import cgroups, init, kernel, processes
 from jobyard.node.isolation.cage import CannotRunError, Spawned
 from jobyard.node.isolation.descriptors import Held, close_all_but
 from jobyard.node.isolation.forking import adopt_orphans
-from jobyard.node.isolation.launching import Command, await_report, execute, start_error, tell
+from jobyard.node.isolation.launching import (
+    Command,
+    await_report,
+    execute,
+    start_error,
+    start_failed,
+    tell,
+)
 from jobyard.node.isolation.pipes import Wiring, wire
+from jobyard.node.isolation.runs import Run, Runs, was_out_of_memory
 from jobyard.node.isolation.visitors import Door, Visitors
 from jobyard.node.shared.folders import PodFolder
 from jobyard.node.shared.order import ContainerOrder, Mount, MountType, PodOrder, Redirect
@@ -29,11 +35,9 @@ from jobyard.node.shared.order import ContainerOrder, Mount, MountType, PodOrder
 _NEWS_SECONDS: Final = 10.0
 
 
-class _Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a container, by the pid of its first process, which lets others in."""
+class _Run(Run, frozen=True, kw_only=True):
+    """Its first process lets others in."""
 
-    order: ContainerOrder
-    group: cgroups.Group | None
     door: Door
 
 
@@ -65,8 +69,8 @@ class HostCage:
     def __init__(self, folder: PodFolder, order: PodOrder) -> None:
         self._folder = folder
         self._order = order
-        self._runs: dict[int, _Run] = {}
-        self._count = 0
+        self._all: Runs[_Run] = Runs(folder)
+        self._runs = self._all.by_pid
 
     def open(self) -> None:
         """Containers share nothing here; whom their first processes lose comes to this one."""
@@ -79,19 +83,7 @@ class HostCage:
                 f"container {container.name}: the host runtime can't provide {problem}; "
                 "the sandbox runtime does (Linux with user namespaces; see `jobyard doctor`)",
             )
-        self._count += 1
-        name = f"jobyard-{self._folder.uid}-{container.name}-{self._count}"
-        group = cgroups.make(name, container.memory_limit_bytes, container.cpu_limit_millis)
-        try:
-            if group:
-                cgroups.remember(self._folder.path, group)
-                group.watch()
-            return self._started(container, group)
-        except OSError as error:
-            raise start_error(str(error)) from error
-        finally:
-            if group and not any(run.group is group for run in self._runs.values()):
-                group.remove()
+        return self._all.start(container, self._started)
 
     def _started(self, container: ContainerOrder, group: cgroups.Group | None) -> Spawned:
         with Held() as held:
@@ -120,9 +112,7 @@ class HostCage:
     def inside(
         self, pid: int, container: ContainerOrder, argv: tuple[str, ...], *, stdin: bool, tty: bool
     ) -> Spawned:
-        run = self._runs.get(pid)
-        if run is None:
-            raise start_error(f"container {container.name} is not running")
+        run = self._all.of(pid, container)
         with Held() as held:
             try:
                 wiring = wire(held, stdin=stdin, tty=tty, owner=container.uid)
@@ -131,7 +121,7 @@ class HostCage:
             except ConnectionError as error:
                 raise start_error(f"container {container.name} is not running") from error
             except OSError as error:
-                raise start_error(str(error)) from error
+                raise start_failed(error) from error
             held.close(told, *wiring.inner)
             try:
                 if not _has_news(report):
@@ -163,11 +153,7 @@ class HostCage:
             return False
         run.door.close()
         self._clear_strays(run.door.stand_ins())
-        if run.group is None:
-            return False
-        answer = run.group.was_out_of_memory()
-        run.group.remove()
-        return answer
+        return was_out_of_memory(run)
 
     def _clear_strays(self, stand_ins: set[int]) -> None:
         """What has come to the supervisor because somebody killed the container's first process."""
@@ -179,8 +165,8 @@ class HostCage:
                 os.waitpid(stray, os.WNOHANG)
 
     def used_memory_bytes(self, pid: int) -> int:
-        run = self._runs.get(pid)
-        if run is None or (run.group and run.group.limits_memory):
+        run = self._all.unlimited(pid)
+        if run is None:
             return 0
         return processes.memory_bytes(processes.family_of(pid), run.order.memory_limit_bytes)
 

@@ -214,6 +214,15 @@ def tell(report: int, error: BaseException) -> None:
         os.write(report, json.dumps(message).encode()[:_REPORT_BYTES_MAX])
 
 
+def await_start(report: int, pid: int) -> None:
+    """Until the command runs; a process that could not become it is waited for."""
+    try:
+        await_report(report)
+    except CannotRunError:
+        os.waitpid(pid, 0)
+        raise
+
+
 def await_report(report: int) -> None:
     """Returns when the command runs; raises what kept it from that. Closes the descriptor."""
     text = b""

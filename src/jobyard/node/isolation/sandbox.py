@@ -17,15 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-import msgspec
-
 from jobyard.node.isolation import cgroups, init, kernel, nftables, processes
-from jobyard.node.isolation.cage import CannotRunError, Spawned
+from jobyard.node.isolation.cage import Spawned
 from jobyard.node.isolation.descriptors import Held, close_all_but
 from jobyard.node.isolation.forking import adopt_orphans, fork_apart
 from jobyard.node.isolation.launching import (
     Command,
-    await_report,
+    await_start,
     execute,
     start_error,
     start_failed,
@@ -36,6 +34,7 @@ from jobyard.node.isolation.privileges import Restraint, forget_login, processes
 from jobyard.node.isolation.rootfs.furniture import Furniture, Room
 from jobyard.node.isolation.rootfs.mount_points import MadeFolders, clear_made_folders
 from jobyard.node.isolation.rootfs.scratch import put_away, remove_tree
+from jobyard.node.isolation.runs import Run, Runs, was_out_of_memory
 from jobyard.node.isolation.users import RealUser, enter_new_user_namespace
 from jobyard.node.shared.folders import PodFolder
 from jobyard.node.shared.order import ContainerOrder, Mount, PodOrder, Redirect
@@ -48,11 +47,9 @@ _ROOT: Final = RealUser(uid=0, gid=0)
 _PROTOCOLS: Final = {"TCP": 6, "UDP": 17, "SCTP": 132}
 
 
-class _Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a container, by the pid of its first process."""
+class _Run(Run, frozen=True, kw_only=True):
+    """What it writes over the machine's files is in `scratch`."""
 
-    order: ContainerOrder
-    group: cgroups.Group | None
     scratch: Path
 
 
@@ -72,8 +69,8 @@ class SandboxCage:
         self._own_folders = _folders(kept)
         self._hidden_folders = _folders((str(self._data), *order.hidden_folders))
         self._switch_file = ""
-        self._runs: dict[int, _Run] = {}
-        self._count = 0
+        self._all: Runs[_Run] = Runs(folder, processes_max())
+        self._runs = self._all.by_pid
 
     def open(self) -> None:
         adopt_orphans()
@@ -114,21 +111,7 @@ class SandboxCage:
         return (*ours, *container.mounts)
 
     def start(self, container: ContainerOrder) -> Spawned:
-        self._count += 1
-        name = f"jobyard-{self._folder.uid}-{container.name}-{self._count}"
-        group = cgroups.make(
-            name, container.memory_limit_bytes, container.cpu_limit_millis, processes_max()
-        )
-        try:
-            if group:
-                cgroups.remember(self._folder.path, group)
-                group.watch()
-            return self._started(container, group)
-        except OSError as error:
-            raise start_failed(error) from error
-        finally:
-            if group and not any(run.group is group for run in self._runs.values()):
-                group.remove()
+        return self._all.start(container, self._started)
 
     def _started(self, container: ContainerOrder, group: cgroups.Group | None) -> Spawned:
         with Held() as held:
@@ -138,8 +121,8 @@ class SandboxCage:
             if pid == 0:
                 self._be_first(container, group, wiring, told)
             held.close(told, *wiring.inner)
-            _await(held.give(report), pid)
-            scratch = self._scratch / str(self._count)
+            await_start(held.give(report), pid)
+            scratch = self._scratch / str(self._all.count)
             self._runs[pid] = _Run(order=container, group=group, scratch=scratch)
             return wiring.spawned(pid, held)
 
@@ -178,7 +161,7 @@ class SandboxCage:
         return Restraint(container.privileges, processes_max() if self._user else 0)
 
     def _furnish(self, container: ContainerOrder, working_folder: str) -> None:
-        scratch = self._scratch / str(self._count)
+        scratch = self._scratch / str(self._all.count)
         scratch.mkdir(parents=True, exist_ok=True)
         wanted = Furniture(
             mounts=self._mounts(container),
@@ -195,9 +178,7 @@ class SandboxCage:
     def inside(
         self, pid: int, container: ContainerOrder, argv: tuple[str, ...], *, stdin: bool, tty: bool
     ) -> Spawned:
-        run = self._runs.get(pid)
-        if run is None:
-            raise start_error(f"container {container.name} is not running")
+        run = self._all.of(pid, container)
         with Held() as held:
             try:
                 wiring = wire(held, stdin=stdin, tty=tty, owner=container.uid)
@@ -212,7 +193,7 @@ class SandboxCage:
                 command, restraint = Command.of(container, argv), self._restraint(container)
                 _be_inside(there[1:], run.group, command, wiring, told, restraint)
             held.close(told, *wiring.inner)
-            _await(held.give(report), child)
+            await_start(held.give(report), child)
             return wiring.spawned(child, held)
 
     def _namespaces_of(self, pid: int) -> Iterator[int]:
@@ -241,17 +222,14 @@ class SandboxCage:
 
     def was_out_of_memory(self, pid: int) -> bool:
         run = self._runs.pop(pid, None)
-        if run is not None:
-            put_away(run.scratch)
-        if run is None or run.group is None:
+        if run is None:
             return False
-        answer = run.group.was_out_of_memory()
-        run.group.remove()
-        return answer
+        put_away(run.scratch)
+        return was_out_of_memory(run)
 
     def used_memory_bytes(self, pid: int) -> int:
-        run = self._runs.get(pid)
-        if run is None or (run.group and run.group.limits_memory):
+        run = self._all.unlimited(pid)
+        if run is None:
             return 0
         # Those that came in by `inside` are children of this process, not of the first one there.
         everyone = processes.in_namespace_of(pid, below=os.getpid())
@@ -287,15 +265,6 @@ def _be_inside(
     except BaseException as error:
         tell(told, error)
     os._exit(128)
-
-
-def _await(report: int, pid: int) -> None:
-    """Until the command runs; a process that could not become it is waited for."""
-    try:
-        await_report(report)
-    except CannotRunError:
-        os.waitpid(pid, 0)
-        raise
 
 
 def _is_deserted(pipe: int) -> bool:

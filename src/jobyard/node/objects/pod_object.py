@@ -10,11 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from jobyard.node.objects.volume_source import Volume
+from jobyard.node.objects.volume_source import Amount, FieldRef, ResourceRef, Volume
 from jobyard.numerals import UINT64_MAX, whole_number
-
-# The API server takes numbers where it means quantities.
-Amount = str | int | float
 
 
 class _Camel(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -27,20 +24,6 @@ class Reference(_Camel, frozen=True):
     name: str = ""
     key: str = ""
     optional: bool = False
-
-
-class FieldRef(_Camel, frozen=True):
-    """A field of the pod itself."""
-
-    field_path: str
-
-
-class ResourceRef(_Camel, frozen=True):
-    """A limit or request of a container."""
-
-    resource: str
-    container_name: str = ""
-    divisor: Amount = "1"
 
 
 class ValueSource(_Camel, frozen=True):

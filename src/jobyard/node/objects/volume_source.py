@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+# The API server takes numbers where it means quantities.
+Amount = str | int | float
+
 
 class _Camel(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Kubernetes spells its fields in camelCase."""
@@ -27,7 +30,7 @@ class EmptyDir(_Camel, frozen=True):
     """An empty folder that lives as long as the pod."""
 
     medium: str = ""
-    size_limit: str | int | float = 0
+    size_limit: Amount = 0
 
 
 class HostPath(_Camel, frozen=True):
@@ -55,26 +58,26 @@ class SecretSource(_Camel, frozen=True):
     optional: bool = False
 
 
-class FieldPath(_Camel, frozen=True):
-    """A field of the pod."""
+class FieldRef(_Camel, frozen=True):
+    """A field of the pod itself."""
 
     field_path: str
 
 
-class ResourcePath(_Camel, frozen=True):
+class ResourceRef(_Camel, frozen=True):
     """A limit or request of a container of the pod."""
 
     resource: str
     container_name: str = ""
-    divisor: str | int | float = "1"
+    divisor: Amount = "1"
 
 
 class DownwardItem(_Camel, frozen=True):
     """One file with something about the pod."""
 
     path: str
-    field_ref: FieldPath | None = None
-    resource_field_ref: ResourcePath | None = None
+    field_ref: FieldRef | None = None
+    resource_field_ref: ResourceRef | None = None
     mode: int | None = None
 
 

@@ -12,8 +12,9 @@ from decimal import Decimal
 from typing import Final
 
 from jobyard.api.parts.quantity import Quantity
-from jobyard.node.objects.pod_object import Amount, Container, PodObject
+from jobyard.node.objects.pod_object import Container, PodObject
 from jobyard.node.objects.surroundings import Setup
+from jobyard.node.objects.volume_source import Amount
 from jobyard.node.ordering.problems import NeverError
 from jobyard.numerals import INT64_MAX
 

@@ -13,8 +13,9 @@ import math
 
 from jobyard.api.parts.quantity import Quantity
 from jobyard.node.objects.attempts import attempt_of
-from jobyard.node.objects.pod_object import Amount, Container, PodObject
+from jobyard.node.objects.pod_object import Container, PodObject
 from jobyard.node.objects.surroundings import Found, ImageConfig, ImageTarget, Setup
+from jobyard.node.objects.volume_source import Amount
 from jobyard.node.ordering.checks import hook_of, probes_of
 from jobyard.node.ordering.environment import device_variables, pod_variables
 from jobyard.node.ordering.expansion import Room, TooLongError, expanded

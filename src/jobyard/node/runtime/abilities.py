@@ -206,16 +206,7 @@ def _try_user() -> None:
     real = RealUser(uid=os.getuid(), gid=os.getgid())
     if real.uid == 0:
         # The others are tried with the powers that root has anyway; this one apart.
-        child = os.fork()
-        if child == 0:
-            try:
-                kernel.unshare(kernel.CLONE_NEWUSER)
-            except OSError as error:
-                os._exit(error.errno or 1)
-            os._exit(0)
-        if status := os.waitpid(child, 0)[1]:
-            number = os.waitstatus_to_exitcode(status)
-            raise OSError(number, os.strerror(number))
+        _try_in_child(lambda: kernel.unshare(kernel.CLONE_NEWUSER))
         return
     enter_new_user_namespace(inner=RealUser(uid=0, gid=0), outer=real)
 
@@ -245,10 +236,14 @@ def _is_real_root() -> bool:
 
 
 def _try_proc() -> None:
+    _try_in_child(lambda: kernel.mount("proc", "/proc", "proc"))
+
+
+def _try_in_child(step: Callable[[], None]) -> None:
     child = os.fork()
     if child == 0:
         try:
-            kernel.mount("proc", "/proc", "proc")
+            step()
         except OSError as error:
             os._exit(error.errno or 1)
         os._exit(0)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from jobyard.api.parts.job_spec import TrainingSpec
 from jobyard.api.parts.replicas import RestartPolicy
+from jobyard.api.parts.run_mode import Elastic
 from jobyard.api.parts.run_policy import CleanUpPolicy, RunPolicy
-from jobyard.plan.lowering.description import Command, Restart, Role, main_container
+from jobyard.plan.lowering.description import (
+    Command,
+    Description,
+    Ending,
+    Identity,
+    Naming,
+    Restart,
+    Role,
+    Start,
+    main_container,
+)
+from jobyard.plan.lowering.gangs import gang_of
 from jobyard.schema.finding import Finding, warning
 
 
@@ -61,6 +74,33 @@ class Restarting(Protocol):
 def training_restarts(specs: Sequence[Restarting]) -> list[Restart]:
     """Training jobs have one limit for all their replicas together."""
     return [Restart(spec.restart_policy) for spec in specs]
+
+
+def training_description(
+    spec: TrainingSpec,
+    identity: Identity,
+    roles: tuple[Role, ...],
+    *,
+    ending: Ending,
+    start: Callable[[Role, int], Start],
+    elastic: Elastic | None = None,
+) -> Description:
+    """What the training kinds have in common: names by job, one limit, one gang, a run policy."""
+    policy = spec.run_policy
+    return Description(
+        identity=identity,
+        roles=roles,
+        naming=Naming.JOB,
+        ending=ending,
+        start=start,
+        gang=gang_of(spec.scheduler, roles, elastic),
+        run_mode=spec.run_mode,
+        backoff_limit=policy.backoff_limit,
+        active_deadline_seconds=policy.active_deadline_seconds,
+        warnings=deadline_advice(policy),
+        ttl_seconds_after_finished=policy.ttl_seconds_after_finished,
+        min_replicas=elastic.min_replicas if elastic is not None else None,
+    )
 
 
 def deadline_advice(policy: RunPolicy) -> tuple[Finding, ...]:

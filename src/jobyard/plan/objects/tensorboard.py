@@ -161,33 +161,24 @@ def tensorboard_status(
     serving = Dependent(api_version="v1", kind="Service", name=name)
     # Also of its service: a pod that nobody finds serves nobody.
     taken = [each for (_, key), each in obstacles.items() if key == name]
-    if pod is not None and pod.is_ready and not taken and not spec.is_suspended:
+
+    def status(reason: str, note: str, action: str = "Created") -> TensorboardStatus:
         return TensorboardStatus(
-            ready=True,
-            reason="Ready",
-            note=f"TensorBoard answers at {name}:{PORT}.",
+            ready=reason == "Ready",
+            reason=reason,
+            note=note,
             type="Normal",
-            action="Created",
+            action=action,
             dependent=serving,
         )
+
     if spec.is_suspended:
-        return TensorboardStatus(
-            ready=False,
-            reason="Suspended",
-            note="TensorBoard is suspended; set suspend to false to start it.",
-            type="Normal",
-            action="Suspended",
-            dependent=serving,
-        )
+        text = "TensorBoard is suspended; set suspend to false to start it."
+        return status("Suspended", text, "Suspended")
+    if pod is not None and pod.is_ready and not taken:
+        return status("Ready", f"TensorBoard answers at {name}:{PORT}.")
     waiting = next((c.reason for c in pod.containers if c.reason), "") if pod is not None else ""
     why = (pod.unschedulable or waiting or pod.phase) if pod is not None else "its pod is missing"
     if taken:
         why = f"{taken[0].reason}: {taken[0].message}"
-    return TensorboardStatus(
-        ready=False,
-        reason="NotReady",
-        note=f"TensorBoard is not ready: {why}.",
-        type="Normal",
-        action="Created",
-        dependent=serving,
-    )
+    return status("NotReady", f"TensorBoard is not ready: {why}.")

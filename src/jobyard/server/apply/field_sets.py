@@ -90,12 +90,15 @@ def difference(one: FieldSet, other: FieldSet) -> FieldSet:
         ours = one[key]
         left = _lessened(ours, other[key])
         if left is not ours:
-            if out is one:
-                out = dict(one)
-            if left is None:
-                del out[key]
-            else:
-                out[key] = left
+            out = _put(dict(one) if out is one else out, key, left)
+    return out
+
+
+def _put(out: FieldSet, key: str, left: FieldSet | None) -> FieldSet:
+    if left is None:
+        del out[key]
+    else:
+        out[key] = left
     return out
 
 
@@ -122,12 +125,7 @@ def without_branches(one: FieldSet, other: FieldSet) -> FieldSet:
             below = without_branches(mine, theirs)
             left = one[key] if below is mine else noded(has(one[key]), below)
         if left is not one[key]:
-            if out is one:
-                out = dict(one)
-            if left is None:
-                del out[key]
-            else:
-                out[key] = left
+            out = _put(dict(one) if out is one else out, key, left)
     return out
 
 

@@ -17,7 +17,7 @@ _LENGTH_MAX = 128
 _NOTE_LENGTH_MAX = 1024
 _GLOBAL_NAMESPACES = ("default", "kube-system")
 # Core's names on the left, those of events.k8s.io on the right.
-_NAMES = {
+NAMES = {
     "involvedObject": "regarding",
     "message": "note",
     "reportingComponent": "reportingController",
@@ -26,17 +26,17 @@ _NAMES = {
     "lastTimestamp": "deprecatedLastTimestamp",
     "count": "deprecatedCount",
 }
-_FIXED = (*_NAMES, "reason", "type", "action", "related", "reportingInstance", "eventTime")
+_FIXED = (*NAMES, "reason", "type", "action", "related", "reportingInstance", "eventTime")
 
 
 def as_core(event: Object) -> Object:
     """The event as the core group spells it, whichever way it was spelled."""
-    return _respelled(event, {new: core for core, new in _NAMES.items()}, "v1")
+    return _respelled(event, {new: core for core, new in NAMES.items()}, "v1")
 
 
 def as_events(event: Object) -> Object:
     """The event as events.k8s.io spells it."""
-    return _respelled(event, _NAMES, "events.k8s.io/v1")
+    return _respelled(event, NAMES, "events.k8s.io/v1")
 
 
 def _respelled(event: Object, names: dict[str, str], api_version: str) -> Object:

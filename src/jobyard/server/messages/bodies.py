@@ -44,6 +44,17 @@ def unsupported(*types: str) -> ProblemError:
     return ProblemError(415, "UnsupportedMediaType", text + (", ".join(types) or _TYPES))
 
 
+def object_in(call: Call, otherwise: str) -> dict[str, Any]:
+    """The object that a body is; refused with this text if it is none."""
+    try:
+        value = body_of(call).value
+    except BodyError as problem:
+        raise bad_request(str(problem)) from None
+    if not isinstance(value, dict):
+        raise bad_request(otherwise)
+    return value
+
+
 def object_of(call: Call, resource: ServedResource) -> Body:
     """The object that a create or update sends, with the header that the path implies."""
     if resource.is_custom and media_type(call.content_type) == PROTOBUF_TYPE:

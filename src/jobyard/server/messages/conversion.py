@@ -9,23 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from jobyard.server.kinds.events import NAMES
 from jobyard.server.resource import Object, ServedResource
 
 EVENTS: Final = "events"
 EVENTS_GROUP: Final = "events.k8s.io"
 ALIASES: Final = {"tasksets.octopus.openi.pcl.cn": "octopus.openi.pcl.cn"}
 
-# From what is stored to what `events.k8s.io` calls it.
-_EVENT_WORDS: Final = {
-    "involvedObject": "regarding",
-    "message": "note",
-    "source": "deprecatedSource",
-    "firstTimestamp": "deprecatedFirstTimestamp",
-    "lastTimestamp": "deprecatedLastTimestamp",
-    "count": "deprecatedCount",
-    "reportingComponent": "reportingController",
-}
-_CORE_WORDS: Final = {new: old for old, new in _EVENT_WORDS.items()}
+_CORE_NAMES: Final = {new: core for core, new in NAMES.items()}
 # Always told by the core group, by the other one only when there is something to tell.
 _TOLD_EMPTY: Final = ("reportingComponent", "reportingInstance")
 
@@ -47,7 +38,7 @@ def is_renamed(resource: ServedResource) -> bool:
 def told(value: Object, resource: ServedResource) -> Object:
     """A stored object in the words of the resource."""
     if is_renamed(resource):
-        renamed = {_EVENT_WORDS.get(name, name): item for name, item in value.items()}
+        renamed = {NAMES.get(name, name): item for name, item in value.items()}
         renamed = {
             name: item
             for name, item in renamed.items()
@@ -64,7 +55,7 @@ def kept(value: Object, resource: ServedResource) -> Object:
     """An object in the words of the resource as it goes on the shelf."""
     if not is_renamed(resource):
         return value
-    renamed = {_CORE_WORDS.get(name, name): item for name, item in value.items()}
+    renamed = {_CORE_NAMES.get(name, name): item for name, item in value.items()}
     for name in _TOLD_EMPTY:
         renamed.setdefault(name, "")
     for name, empty in (("source", {}), ("firstTimestamp", None), ("lastTimestamp", None)):

@@ -12,7 +12,7 @@ import msgspec
 
 from jobyard.numerals import INT64_MAX, INT64_MIN
 from jobyard.server.call import Call
-from jobyard.server.messages.bodies import BodyError, body_of, json_type
+from jobyard.server.messages.bodies import json_type, object_in
 from jobyard.server.messages.paging import integer, options_problem
 from jobyard.server.problem import ProblemError, bad_request
 
@@ -131,13 +131,8 @@ def delete_options(call: Call) -> DeleteOptions:
 
 
 def _body(call: Call) -> dict[str, Any]:
-    try:
-        value = body_of(call).value
-    except BodyError as problem:
-        raise bad_request(str(problem)) from None
-    if not isinstance(value, dict):
-        raise bad_request("the body of a deletion must be a DeleteOptions object")
-    return delete_options_value(value)
+    text = "the body of a deletion must be a DeleteOptions object"
+    return delete_options_value(object_in(call, text))
 
 
 def delete_options_value(value: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def merge_patched(old: Object, patch: dict[str, Any]) -> Object:
             continue
         before = old.get(name)
         if not isinstance(before, dict):
-            after = _without_nulls(value)
+            after = without_nulls(value)
         elif isinstance(value, dict):
             after = merge_patched(before, value)
         else:
@@ -33,9 +33,10 @@ def merge_patched(old: Object, patch: dict[str, Any]) -> Object:
     return out
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """A patch asks for what is new; a null in it asks for nothing."""
     if isinstance(value, dict):
-        return {name: _without_nulls(child) for name, child in value.items() if child is not None}
+        return {name: without_nulls(child) for name, child in value.items() if child is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jobyard.server.apply.go_text import type_name
+from jobyard.server.patching.merge_patch import without_nulls
 from jobyard.server.patching.ordering import (
     check_order,
     declared_key,
@@ -78,14 +79,6 @@ def _fresh(value: Any) -> tuple[Any, bool]:
     return value, True
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(child) for name, child in value.items() if child is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
-
-
 class _Merge:
     """One merging; all it knows is how to follow references of schemas."""
 
@@ -126,7 +119,7 @@ class _Merge:
             before: Any = out.get(name)
             if name not in out or type_name(before) != type_name(value):
                 if not is_deletion:
-                    self._put(out, name, *_fresh(_without_nulls(value)))
+                    self._put(out, name, *_fresh(without_nulls(value)))
             elif isinstance(value, dict):
                 below, strategy, _ = self._field(schema, name)
                 replaced = strategy == "replace"

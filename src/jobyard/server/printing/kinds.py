@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from jobyard.server.kinds.events import NAMES
 from jobyard.server.printing.cells import (
     AGE,
     NAME,
@@ -163,16 +164,7 @@ def _claim(obj: Object, now: float) -> Row:
 
 def _new_event(obj: Object, now: float) -> Row:
     """The same event, in the words of events.k8s.io."""
-    words = {
-        "involvedObject": "regarding",
-        "message": "note",
-        "source": "deprecatedSource",
-        "firstTimestamp": "deprecatedFirstTimestamp",
-        "lastTimestamp": "deprecatedLastTimestamp",
-        "count": "deprecatedCount",
-        "reportingComponent": "reportingController",
-    }
-    return _event({**obj, **{old: obj.get(new) for old, new in words.items()}}, now)
+    return _event({**obj, **{core: obj.get(new) for core, new in NAMES.items()}}, now)
 
 
 def _event(obj: Object, now: float) -> Row:

@@ -7,7 +7,6 @@ silent program may be never. Here somebody listens at the transport, with asynci
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 from aiohttp import web
@@ -62,12 +61,7 @@ class Connected:
         self._transport.set_protocol(self._listener)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> bool:
         task, self._task = self._task, None
         assert task is not None, "left once"
         assert self._transport is not None, "entered"

@@ -7,7 +7,7 @@ from typing import Final
 
 from jobyard.kubelet import LogOptions
 from jobyard.server.call import Call
-from jobyard.server.kinds.types.go_numbers import NotANumberError, parsed_int
+from jobyard.server.messages.paging import integer
 from jobyard.server.messages.routing import Route, key_of
 from jobyard.server.printing.durations import moment
 from jobyard.server.problem import Cause, bad_request, invalid, not_found
@@ -42,18 +42,18 @@ def pod_with_log(server: ApiServer, route: Route, call: Call) -> Object:
 
 def log_options(call: Call, pod_name: str = "") -> LogOptions:
     """Reads the query as a real API server does; what makes no sense is refused."""
-    since_seconds = _number(call, "sinceSeconds")
+    since_seconds = integer(call, "sinceSeconds")
     options = LogOptions(
         container=call.option("container"),
         follow=call.flag("follow"),
         previous=call.flag("previous"),
-        run=_number(call, "run"),
-        attempt=_number(call, "attempt"),
+        run=integer(call, "run"),
+        attempt=integer(call, "attempt"),
         timestamps=call.flag("timestamps"),
-        tail_lines=_number(call, "tailLines"),
+        tail_lines=integer(call, "tailLines"),
         since_seconds=since_seconds,
         since_time=_moment(call),
-        limit_bytes=_number(call, "limitBytes"),
+        limit_bytes=integer(call, "limitBytes"),
     )
     causes = [
         Cause("FieldValueInvalid", f"Invalid value: {value}: must be greater than {bound}", field)
@@ -68,16 +68,6 @@ def log_options(call: Call, pod_name: str = "") -> LogOptions:
     if causes:
         raise invalid("", "PodLogOptions", pod_name, causes)
     return options
-
-
-def _number(call: Call, name: str) -> int | None:
-    text = call.option(name)
-    if not text:
-        return None
-    try:
-        return parsed_int(text)
-    except NotANumberError as fault:
-        raise bad_request(str(fault)) from None
 
 
 def _moment(call: Call) -> float | None:

@@ -12,7 +12,7 @@ import msgspec
 from jobyard.server.call import Call, Reply
 from jobyard.server.kinds.types.decoding import Decoder
 from jobyard.server.kinds.types.kubernetes_schemas import CORE
-from jobyard.server.messages.bodies import BodyError, body_of
+from jobyard.server.messages.bodies import object_in
 from jobyard.server.messages.options import (
     DeleteOptions,
     delete_options,
@@ -136,12 +136,10 @@ def _disrupted(site: Site, item: Stored) -> Stored:
 
 def _body(call: Call, sort: tuple[str, str]) -> Object:
     kind, definition = sort
-    try:
-        value = body_of(call).value
-    except BodyError as problem:
-        raise bad_request(str(problem)) from None
-    if not isinstance(value, dict) or value.get("kind", kind) != kind:
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    unrecognized = f"the object provided is unrecognized (must be of type {kind})"
+    value = object_in(call, unrecognized)
+    if value.get("kind", kind) != kind:
+        raise bad_request(unrecognized)
     return Decoder(definition, kind, "v1", {}).decoded(value, [])
 
 

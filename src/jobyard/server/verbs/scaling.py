@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jobyard.numerals import INT32_MAX
 from jobyard.server.call import Call, Reply
-from jobyard.server.messages.bodies import BodyError, body_of, json_type
+from jobyard.server.messages.bodies import json_type, object_in
 from jobyard.server.messages.conversion import told
 from jobyard.server.messages.options import WriteOptions, write_options
 from jobyard.server.messages.rendering import negotiated, value_body
@@ -151,13 +151,7 @@ def _timeless(entry: Object) -> Object:
 
 
 def _body(call: Call) -> Object:
-    try:
-        value = body_of(call).value
-    except BodyError as problem:
-        raise bad_request(str(problem)) from None
-    if not isinstance(value, dict):
-        raise bad_request("the body must be an autoscaling/v1 Scale")
-    return value
+    return object_in(call, "the body must be an autoscaling/v1 Scale")
 
 
 def _with_number(value: Object, path: str, number: int) -> Object:

@@ -15,16 +15,14 @@ from jobyard.plan.lowering.description import (
     Description,
     Ending,
     Identity,
-    Naming,
     Restart,
     Role,
     Start,
     main_container,
     only,
 )
-from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.launching import overruled
-from jobyard.plan.lowering.listing import deadline_advice
+from jobyard.plan.lowering.listing import training_description
 from jobyard.plan.lowering.names import host_name
 from jobyard.plan.lowering.ssh import (
     FILES_PATH,
@@ -45,19 +43,17 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
     workers = _workers(spec)
     hosts = [host_name(identity, workers, rank) for rank in range(workers.replicas)]
     slots = spec.config.slots_per_worker or spec.config.slot_per_worker or 1
-    return Description(
-        identity=identity,
-        roles=(workers,),
-        naming=Naming.JOB,
+    description = training_description(
+        spec,
+        identity,
+        (workers,),
         ending=Ending(success=(only("worker", 0),), failure=(only("worker", 0),)),
         start=partial(_start, spec, identity, hosts[0]),
-        gang=gang_of(spec.scheduler, (workers,), spec.scaling),
-        run_mode=spec.run_mode,
-        backoff_limit=spec.run_policy.backoff_limit,
-        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
-        warnings=(*deadline_advice(spec.run_policy), *_config_advice(spec.config)),
-        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
-        min_replicas=spec.scaling.min_replicas if spec.scaling is not None else None,
+        elastic=spec.scaling,
+    )
+    return msgspec.structs.replace(
+        description,
+        warnings=(*description.warnings, *_config_advice(spec.config)),
         remakes_first=spec.scaling is not None,
         ssh_files={
             **scripts(with_first=True),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec.structs import replace
+
 from jobyard.api.pytorchtrainingjob import (
     PyTorchTrainingJobSpec,
     RendezvousBackend,
@@ -14,17 +16,15 @@ from jobyard.plan.lowering.description import (
     Description,
     Ending,
     Identity,
-    Naming,
     Role,
     Start,
     only,
 )
-from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.listing import (
-    deadline_advice,
     first_rank,
     listed_roles,
     named_port,
+    training_description,
     training_restarts,
 )
 from jobyard.plan.lowering.names import host_name
@@ -57,10 +57,10 @@ def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
     )
     fewest = elastic.min_replicas if elastic is not None else None
     master = only(roles[0].type, 0)
-    return Description(
-        identity=identity,
-        roles=roles,
-        naming=Naming.JOB,
+    description = training_description(
+        spec,
+        identity,
+        roles,
         # A collective can't go on without one of its ranks, unless it is elastic.
         ending=Ending(
             success=(master,),
@@ -69,15 +69,9 @@ def lower(spec: PyTorchTrainingJobSpec, identity: Identity) -> Description:
             enough_alive=fewest,
         ),
         start=partial(_start, spec, identity, roles),
-        gang=gang_of(spec.scheduler, roles, elastic),
-        run_mode=spec.run_mode,
-        tensorboard=spec.tensorboard_spec,
-        backoff_limit=spec.run_policy.backoff_limit,
-        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
-        warnings=deadline_advice(spec.run_policy),
-        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
-        min_replicas=fewest,
+        elastic=elastic,
     )
+    return replace(description, tensorboard=spec.tensorboard_spec)
 
 
 def _start(

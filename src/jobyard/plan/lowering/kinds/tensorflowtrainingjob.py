@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from functools import partial
 
+from msgspec.structs import replace
+
 from jobyard.api.tensorflowtrainingjob import (
     DEFAULT_PORT,
     PORT_NAME,
@@ -18,16 +20,14 @@ from jobyard.plan.lowering.description import (
     Description,
     Ending,
     Identity,
-    Naming,
     Role,
     Start,
     only,
 )
-from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.listing import (
-    deadline_advice,
     listed_roles,
     named_port,
+    training_description,
     training_restarts,
 )
 from jobyard.plan.lowering.names import host_name
@@ -48,20 +48,14 @@ def lower(spec: TensorFlowTrainingJobSpec, identity: Identity) -> Description:
             if role.type != TensorFlowType.EVALUATOR
         }
     )
-    return Description(
-        identity=identity,
-        roles=roles,
-        naming=Naming.JOB,
+    description = training_description(
+        spec,
+        identity,
+        roles,
         ending=_ending({role.type for role in roles}),
         start=partial(_start, cluster),
-        gang=gang_of(spec.scheduler, roles),
-        run_mode=spec.run_mode,
-        tensorboard=spec.tensorboard_spec,
-        backoff_limit=spec.run_policy.backoff_limit,
-        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
-        warnings=deadline_advice(spec.run_policy),
-        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
     )
+    return replace(description, tensorboard=spec.tensorboard_spec)
 
 
 def _ending(types: set[str]) -> Ending:

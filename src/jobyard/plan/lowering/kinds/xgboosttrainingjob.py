@@ -10,16 +10,14 @@ from jobyard.plan.lowering.description import (
     Description,
     Ending,
     Identity,
-    Naming,
     Role,
     Start,
     only,
 )
-from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.listing import (
-    deadline_advice,
     listed_roles,
     named_port,
+    training_description,
     training_restarts,
 )
 from jobyard.plan.lowering.names import host_name
@@ -35,21 +33,15 @@ def lower(spec: XGBoostTrainingJobSpec, identity: Identity) -> Description:
         restarts=training_restarts(spec.replica_specs),
         clean_up=spec.run_policy.clean_up_policy,
     )
-    return Description(
-        identity=identity,
-        roles=roles,
-        naming=Naming.JOB,
+    return training_description(
+        spec,
+        identity,
+        roles,
         ending=Ending(
             success=(only(XGBoostType.MASTER, 0),),
             vital_roles=frozenset(role.type for role in roles),
         ),
         start=partial(_start, _shared_env(identity, roles)),
-        gang=gang_of(spec.scheduler, roles),
-        run_mode=spec.run_mode,
-        backoff_limit=spec.run_policy.backoff_limit,
-        active_deadline_seconds=spec.run_policy.active_deadline_seconds,
-        warnings=deadline_advice(spec.run_policy),
-        ttl_seconds_after_finished=spec.run_policy.ttl_seconds_after_finished,
     )
 
 
