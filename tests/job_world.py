@@ -8,7 +8,6 @@ status is stored as JSON, so what doesn't survive that is not remembered here ei
 from __future__ import annotations
 
 import copy
-import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,6 @@ import msgspec
 from jobyard.api.crd import schema_node
 from jobyard.api.kinds import kind_of
 from jobyard.api.parts.status import ConditionType, ContainerState, ReplicaStatus
-from jobyard.plan.deciding.decide import decide
 from jobyard.plan.deciding.supporting import wanted_objects
 from jobyard.plan.facts.decision import (
     Child,
@@ -34,6 +32,7 @@ from jobyard.plan.facts.pod_facts import Container, Pod, PodObject, PodPhase, fa
 from jobyard.plan.lowering.names import DIGEST
 from jobyard.plan.lowering.table import described
 from jobyard.plan.moments import text_of
+from jobyard.plan.table import decisions_of, status_type
 from jobyard.schema.admission import admitted
 
 START = 1_800_000_000.0
@@ -50,7 +49,6 @@ class World:
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
         assert kind is not None
         self.kind = kind
-        self.status_type = _status_type(kind.type)
         self.now = now
         self.generation = 0
         self.job: dict[str, Any] | None = None
@@ -130,7 +128,7 @@ class World:
         )
 
     def decide(self) -> Plan:
-        return decide(self.seen, self.now, self.status_type)
+        return decisions_of(self.kind).decide(self.seen, self.now, None)
 
     def step(self, until: str = "events") -> Plan:
         """Decides, and does the steps up to this one: then the controller is killed."""
@@ -192,7 +190,7 @@ class World:
     def _do_status(self, plan: Plan) -> None:
         if plan.status is not None:
             encoded = msgspec.json.encode(plan.status)
-            self.status = msgspec.json.decode(encoded, type=self.status_type)
+            self.status = msgspec.json.decode(encoded, type=status_type(self.kind))
             assert self.status == plan.status
 
     def _do_deletes(self, plan: Plan) -> None:
@@ -357,11 +355,3 @@ def _ended(container: Container, code: int, message: str, now: float) -> Contain
         message=message,
         finished_at=now,
     )
-
-
-def _status_type(type_: type) -> Any:
-    (field,) = [f for f in msgspec.structs.fields(type_) if f.name == "status"]
-    found = field.type
-    while typing.get_args(found):
-        found = typing.get_args(found)[0]
-    return found

@@ -41,12 +41,12 @@ from jobyard.controller.performing import Outcome, Performer, UnsendableError, a
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.refusals import LENGTH_MAX, brief
 from jobyard.controller.world import World
-from jobyard.plan.deciding.decide import decide
 from jobyard.plan.facts.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed, Obstacle, Plan
 from jobyard.plan.lowering.beam.job_page import page_url
 from jobyard.plan.lowering.table import described
 from jobyard.plan.objects.manifests import Manifests
 from jobyard.plan.objects.pods import Replica, replica_pod
+from jobyard.plan.table import decisions_of
 from jobyard.schema.admission import admitted
 
 T = TypeVar("T")
@@ -579,7 +579,7 @@ def test_a_job_whose_names_are_all_taken_has_its_probes_built_one_by_one() -> No
 
 
 def decided(seen: Observed, world: JobWorld) -> Plan:
-    return decide(seen, world.now, world.status_type)
+    return decisions_of(world.kind).decide(seen, world.now, None)
 
 
 def test_services_of_thousands_of_replicas_are_not_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobyard.api.kinds import kind_named
 from jobyard.api.parts.status import JobStatus
 from jobyard.api.parts.taskset_status import (
     RolePhase,
@@ -12,7 +13,7 @@ from jobyard.api.parts.taskset_status import (
     RoleStatus,
     TaskSetStatus,
 )
-from jobyard.controller.operations.counting import restarts_between
+from jobyard.plan.table import decisions_of
 
 
 def taskset(whole: int, *rows: int) -> TaskSetStatus:
@@ -36,4 +37,6 @@ def taskset(whole: int, *rows: int) -> TaskSetStatus:
     ],
 )
 def test_only_what_is_new_counts(before: object, after: object, count: int) -> None:
-    assert restarts_between(before, after) == count
+    kind = kind_named("TaskSet" if isinstance(after, TaskSetStatus) else "GenericJob")
+    assert kind is not None
+    assert decisions_of(kind).restarts_between(before, after) == count

@@ -1,21 +1,26 @@
 """The one table of kinds. CRDs, columns, docs, `explain` and `validate` follow from a row.
 
-Adding a kind is one file beside this one, one in `plan/kinds/`, and one row here.
+Adding a kind is one file beside this one, one in `plan/lowering/kinds/`, a row here and one in
+`plan/lowering/table.py`. `plan/table.py` has a row only for a kind that is decided about, or has a
+status, in a way of its own.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
 import msgspec
 
-from jobyard.api.beamjob import BeamJob
+from jobyard.api.beamjob import BeamJob, BeamPhase
 from jobyard.api.colossalaijob import ColossalAIJob
 from jobyard.api.deepspeedjob import DeepSpeedJob
 from jobyard.api.genericjob import GenericJob
 from jobyard.api.mpijob import MPIJob
 from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.status import Phase
+from jobyard.api.parts.taskset_status import TaskSetState
 from jobyard.api.parts.value import Value
 from jobyard.api.podgroup import PodGroup
 from jobyard.api.pytorchtrainingjob import PyTorchTrainingJob
@@ -92,8 +97,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     modes: frozenset[Mode] = frozenset()
     scale: Scale | None = None
     namespaced: bool = True
-    # Other spellings in use, which the tools accept with a warning.
+    # Other spellings in use, which the tools accept with a warning: of the kind, and a text for
+    # these lists.
     aliases: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+    # What its status may say about where a job is.
+    phases: tuple[StrEnum, ...] = tuple(Phase)
+    # The field that must be enabled for `elastic` to have an effect.
+    elastic_by: str = ""
+    # Whether its replicas wait for logins, or serve a program that is submitted: they never end.
+    serves: bool = False
 
     @property
     def name(self) -> str:
@@ -116,11 +129,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.group}/{self.version}"
 
     @property
+    def is_octopus(self) -> bool:
+        """Whether labels, names and status are those of Octopus' API, and not those of T9k's."""
+        return self.group is Group.OCTOPUS
+
+    @property
     def summary(self) -> str:
         return summary(self.type)
 
 
-def _job(type_: type[Value], short_names: str, *modes: Mode, aliases: tuple[str, ...] = ()) -> Kind:
+def _job(type_: type[Value], short_names: str, *modes: Mode, **more: Any) -> Kind:
     short_name, *others = short_names.split()
     return Kind(
         type=type_,
@@ -131,25 +149,38 @@ def _job(type_: type[Value], short_names: str, *modes: Mode, aliases: tuple[str,
         columns=_JOB_COLUMNS,
         modes=frozenset(modes),
         scale=Scale() if Mode.ELASTIC in modes else None,
-        aliases=aliases,
+        **more,
     )
 
 
 KINDS: tuple[Kind, ...] = (
     _job(GenericJob, "gj", Mode.DEBUG, Mode.PAUSE),
-    _job(MPIJob, "mj", Mode.DEBUG, Mode.PAUSE),
-    _job(PyTorchTrainingJob, "ptj pj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
+    _job(MPIJob, "mj", Mode.DEBUG, Mode.PAUSE, serves=True),
+    _job(
+        PyTorchTrainingJob,
+        "ptj pj",
+        *(Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
+        elastic_by="torchrunConfig",
+    ),
     _job(TensorFlowTrainingJob, "tftj tj", Mode.DEBUG, Mode.PAUSE, aliases=("TensorFlowJob",)),
     _job(XGBoostTrainingJob, "xgbj xj", Mode.DEBUG, Mode.PAUSE),
-    _job(DeepSpeedJob, "dj", Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC, aliases=("DeepspeedJob",)),
-    _job(ColossalAIJob, "caj caij", Mode.DEBUG, Mode.PAUSE),
-    _job(BeamJob, "bj"),
+    _job(
+        DeepSpeedJob,
+        "dj",
+        *(Mode.DEBUG, Mode.PAUSE, Mode.ELASTIC),
+        aliases=("DeepspeedJob",),
+        lists=tuple(f"config.run.{way}" for way in ("python", "module", "exec")),
+        serves=True,
+    ),
+    _job(ColossalAIJob, "caj caij", Mode.DEBUG, Mode.PAUSE, serves=True),
+    _job(BeamJob, "bj", phases=tuple(BeamPhase), serves=True),
     Kind(
         type=TaskSet,
         group=Group.OCTOPUS,
         version="v1alpha1",
         short_name="ts",
         columns=_TASKSET_COLUMNS,
+        phases=tuple(TaskSetState),
     ),
     Kind(
         type=Queue,

@@ -19,7 +19,8 @@ from jobyard.client.errors import ClientError
 from jobyard.client.request import PODS, Answer, Request, Resource, get, listing, resource_of
 from jobyard.client.sender import Sender
 from jobyard.jobs.one_object import Reference
-from jobyard.jobs.pods import JobPod, PodList, selector_of
+from jobyard.jobs.pods import JobPod, PodList
+from jobyard.plan.lowering.names import pod_selector
 from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.schema.finding import enumerated
 from jobyard.schema.wording import suggestion
@@ -139,7 +140,7 @@ def _job_kinds(text: str, name: str) -> tuple[Kind, ...]:
 
 async def pods_of(sender: Sender, job: Found) -> list[JobPod]:
     """The pods of a job that are there; not those that an earlier one of its name has left."""
-    selector = selector_of(job.kind.name, job.name)
+    selector = pod_selector(job.kind.name, job.name)
     answer = await send(sender, listing(PODS, job.namespace, label_selector=selector))
     pods = decoded_json(answer.body, type=PodList).items
     return [pod for pod in pods if pod.is_of(job.uid)]

@@ -1,8 +1,8 @@
 """What a pass needs to know that isn't watched: it is looked up when a decision asks for it.
 
 Secrets, nodes, the events of pods, and pods that may have been made although no answer came, are
-asked of the API server, a BeamJob's page of its own cluster. What is learned goes into the job's
-note, for the next decision.
+asked of the API server, the page of a job's program of the program's own cluster. What is learned
+goes into the job's note, for the next decision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from jobyard.controller.records import JobRecord
 from jobyard.controller.warnings import last_warning, warnings_about
 from jobyard.controller.world import World
 from jobyard.plan.facts.slow_starts import ASK_AGAIN_SECONDS
-from jobyard.plan.lowering.beam.job_page import page_url, question
 from jobyard.plan.lowering.ssh import keys_name
 
 _NOT_FOUND = 404
@@ -67,12 +66,12 @@ class Lookups:
 
     def ask_for_page(self, record: JobRecord) -> None:
         """The answer comes some time later, into the notes, and wakes the job if it is news."""
-        note, description = self._notes.of(record), self._notes.lowered(record).description
-        asked = question(description)
-        path = PODS.item(record.namespace, f"{asked.pod}:{asked.port}", f"proxy/{asked.path}")
+        note, page = self._notes.of(record), self._notes.lowered(record).description.page
+        assert page is not None, "nobody asks for a page that a kind doesn't have"
+        path = PODS.item(record.namespace, f"{page.pod}:{page.port}", f"proxy/{page.path}")
 
         def answered(body: bytes | None) -> None:
-            before, note.job_url = note.job_url, page_url(description, body)
+            before, note.job_url = note.job_url, page.url(body)
             if note.job_url != before:
                 self._world.wake(record.key)
 

@@ -94,8 +94,9 @@ class Notes:
         note = self.of(record)
         if note.lowered is None:
             description = self._described(record)
-            is_taskset = description.identity.kind == "TaskSet"
-            note.lowered = Lowered(description, {} if is_taskset else wanted_objects(description))
+            # Each attempt makes its own control unit.
+            wanted = {} if description.control_unit else wanted_objects(description)
+            note.lowered = Lowered(description, wanted)
         return note.lowered
 
     def __len__(self) -> int:

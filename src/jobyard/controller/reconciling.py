@@ -13,8 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from jobyard.api.beamjob import BeamJobStatus
-from jobyard.api.parts.status import JobStatus, Phase
+from jobyard.api.parts.status import Phase
 from jobyard.client.request import (
     EVENTS,
     Answer,
@@ -38,16 +37,13 @@ from jobyard.controller.objects import (
     status_patch,
     whole_status_patch,
 )
-from jobyard.controller.operations.counting import restarts_between
 from jobyard.controller.performing import Outcome, Perform, as_it_is
-from jobyard.controller.records import JobKey, JobRecord, status_type
+from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.troubles import Troubles
 from jobyard.controller.world import World
-from jobyard.plan.deciding.decide import decide
 from jobyard.plan.facts.decision import Delete, Event, Observed, Plan
-from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.plan.reporting.events import CREATED_PODS
-from jobyard.plan.taskset.decide import decide_taskset
+from jobyard.plan.table import decisions_of
 
 # What such an answer says of a write is that nobody knows whether it was done.
 _SERVER_ERROR = 500
@@ -99,7 +95,6 @@ class Reconciler:
         self._perform = perform
         self._now = now
         self._make_keys = make_keys
-        self._types = {kind.name: status_type(kind) for kind in JOB_KINDS}
         self._lookups = Lookups(world, notes, perform, ask)
         self._troubles = Troubles(notes, self._write_status, perform)
 
@@ -109,9 +104,8 @@ class Reconciler:
             self._world.forget(key)
             self._notes.forget(key)
             return Passed(next=Next.GONE)
-        type_ = self._types[record.kind.name]
         if record.job is None:
-            is_told = await self._troubles.unreadable(record, type_, self._now())
+            is_told = await self._troubles.unreadable(record, self._now())
             return Passed(next=Next.WAIT if is_told else Next.RETRY, problem=record.problem)
         try:
             passed = await self._pass(record)
@@ -119,7 +113,7 @@ class Reconciler:
             raise
         except Exception as problem:
             # The top of a pass: this job says so, and is tried again; the others go on.
-            text = await self._troubles.raised(record, problem, type_, self._now())
+            text = await self._troubles.raised(record, problem, self._now())
             return Passed(next=Next.RETRY, problem=text)
         self._notes.of(record).problem = ""
         return passed
@@ -141,11 +135,7 @@ class Reconciler:
         return await self._carry_out(record, creating, plan, has_failed=has_failed)
 
     def _decide(self, record: JobRecord, seen: Observed) -> Plan:
-        if record.kind.name == "TaskSet":
-            return decide_taskset(seen, self._now(), record.job.spec)
-        type_ = self._types[record.kind.name]
-        assert issubclass(type_, JobStatus | BeamJobStatus)
-        return decide(seen, self._now(), type_)
+        return decisions_of(record.kind).decide(seen, self._now(), record.job.spec)
 
     async def _prepare(self, creating: Creating, plan: Plan) -> bool:
         """Supporting objects and probes; whether all went well."""
@@ -163,7 +153,7 @@ class Reconciler:
         now = self._now()
         restarts = 0
         if plan.status is not None:
-            restarts = restarts_between(record.status, plan.status)
+            restarts = decisions_of(record.kind).restarts_between(record.status, plan.status)
         if not await self._settle_status(record, plan):
             return Passed(next=Next.RETRY)
         is_well = not has_failed

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +24,7 @@ from jobyard.plan.facts.decision import Child
 from jobyard.plan.facts.pod_facts import Meta, Pod, PodObject, facts_of, owner_of, unreadable_pod
 from jobyard.plan.lowering.names import DIGEST
 from jobyard.plan.moments import seconds_of
+from jobyard.plan.table import status_type
 
 # What TaskSets and BeamJobs call a job that has not started.
 _NOT_STARTED = ("Waiting", "Initializing")
@@ -185,13 +186,3 @@ def child_decoder(kind: str) -> Callable[[bytes], ChildRecord]:
 
 def meta_of(raw: bytes) -> Meta:
     return decoded_flat(_bare_decoder.decode, raw).metadata
-
-
-@cache
-def status_type(kind: Kind) -> type[Value]:
-    """The type of a kind's status, from its field `status: Annotated[X | None, ...]`."""
-    (field,) = (f for f in msgspec.structs.fields(kind.type) if f.name == "status")
-    (optional, *_) = get_args(field.type)
-    found: type[Value] = next(t for t in get_args(optional) if t is not type(None))
-    assert issubclass(found, Value)
-    return found

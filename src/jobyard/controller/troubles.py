@@ -15,7 +15,6 @@ from typing import Final
 
 import msgspec
 
-from jobyard.api.parts.value import Value
 from jobyard.client.request import EVENTS, Answer, create
 from jobyard.client.unreadable import PROBLEM_LENGTH_MAX, said
 from jobyard.controller.notes import Notes
@@ -23,7 +22,7 @@ from jobyard.controller.objects import event_object
 from jobyard.controller.performing import Perform, as_it_is
 from jobyard.controller.records import JobRecord
 from jobyard.plan.facts.decision import NOT_UNDERSTOOD, Event, EventType
-from jobyard.plan.reporting.not_understood import not_understood
+from jobyard.plan.table import decisions_of
 
 # An address in memory is another one each time, and the problem the same.
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{6,}")
@@ -44,29 +43,29 @@ class Troubles:
         self._write = write
         self._perform = perform
 
-    async def raised(
-        self, record: JobRecord, problem: Exception, type_: type[Value], now: float
-    ) -> str:
+    async def raised(self, record: JobRecord, problem: Exception, now: float) -> str:
         """A pass that came to no end; the problem in a line."""
         text = _ADDRESS.sub("0x…", said(problem))
         if self._notes.of(record).problem != text:
             _log.error("%s: the pass failed: %s", record.key, text, exc_info=problem)
-        await self._say(record, text, type_, now)
+        await self._say(record, text, now)
         return text
 
-    async def unreadable(self, record: JobRecord, type_: type[Value], now: float) -> bool:
+    async def unreadable(self, record: JobRecord, now: float) -> bool:
         """Whether all that can be said about it has been."""
         text = f"it can't be read: {record.problem}"
         if self._notes.of(record).problem != text:
             _log.error("%s: %s", record.key, text)
-        return await self._say(record, text, type_, now)
+        return await self._say(record, text, now)
 
-    async def _say(self, record: JobRecord, text: str, type_: type[Value], now: float) -> bool:
+    async def _say(self, record: JobRecord, text: str, now: float) -> bool:
         note = self._notes.of(record)
         is_new, note.problem = note.problem != text, text
         if record.is_deleting:
             return True
-        status = not_understood(record.status, type_, record.metadata.generation, text, now)
+        told = f"Nothing can be decided about this job: {text}"
+        generation = record.metadata.generation
+        status = decisions_of(record.kind).not_understood(record.status, generation, told, now)
         is_said = status is not None and status == record.status
         is_written = True
         if status is not None and not is_said:

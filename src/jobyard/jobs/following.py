@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.api.kinds import KINDS
 from jobyard.client.errors import ClientError
 from jobyard.client.request import EVENTS, Propagation, delete
 from jobyard.client.sender import Sender
@@ -29,8 +30,7 @@ GRACE_SECONDS: Final = 30
 # for as long as one follows another, and then a moment; not for ever, a server may be among them.
 ENDS_PAUSE_SECONDS: Final = 1.0
 ENDS_SECONDS: Final = 5.0
-# Kinds whose replicas wait for logins, or serve a program that is submitted: these never end.
-_SERVING_KINDS: Final = ("BeamJob", "ColossalAIJob", "DeepSpeedJob", "MPIJob")
+_SERVING_KINDS: Final = frozenset(kind.name for kind in KINDS if kind.serves)
 # The job is gone, or another has its name by now.
 _NOT_THERE: Final = (404, 409)
 

@@ -21,8 +21,9 @@ from jobyard.client.request import PODS, Request, listing
 from jobyard.client.sender import Sender
 from jobyard.client.watching import Notice, Watched, follow
 from jobyard.jobs.log_place import Lines, LogPlace
-from jobyard.jobs.pods import JobPod, LogKey, PodList, selector_of
+from jobyard.jobs.pods import JobPod, LogKey, PodList
 from jobyard.numerals import whole_number
+from jobyard.plan.lowering.names import is_octopus, pod_selector
 from jobyard.terminal.widths import last_state
 
 # A line longer than this is shown in pieces.
@@ -100,7 +101,7 @@ class LogFollower:
         watched = Watched(
             resource=PODS,
             namespace=wanted.namespace,
-            label_selector=selector_of(wanted.kind, wanted.name),
+            label_selector=pod_selector(wanted.kind, wanted.name),
         )
         decode = msgspec.json.Decoder(JobPod).decode
         async with asyncio.TaskGroup() as group:
@@ -127,7 +128,7 @@ class LogFollower:
         """The job's end may be known before its pods are: their watch is another one."""
         await self._listed.wait()
         wanted = self._wanted
-        selector = selector_of(wanted.kind, wanted.name)
+        selector = pod_selector(wanted.kind, wanted.name)
         try:
             answer = await self._sender.send(
                 listing(PODS, wanted.namespace, label_selector=selector)
@@ -240,7 +241,7 @@ def log_request(
 
 def kept_log_request(wanted: Wanted, pod: str, container: str, last: int) -> Request:
     """The request for a log of a pod that is gone; `last` is its replica's last attempt."""
-    if wanted.kind == "TaskSet":
+    if is_octopus(wanted.kind):
         # Each attempt of a replica has a name of its own, which ends in -ATTEMPT-INDEX.
         front, number, index = pod.rsplit("-", 2)
         last = whole_number(number) or 0

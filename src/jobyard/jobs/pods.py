@@ -16,9 +16,7 @@ from jobyard.plan.lowering.names import (
     REPLICA_TYPE,
     ROLE_INDEX,
     TASK_ROLE,
-    TASKSET,
     TASKSET_UID,
-    label_value,
 )
 
 
@@ -130,10 +128,3 @@ class PodList(msgspec.Struct, frozen=True):
     """What a server answers to a list."""
 
     items: tuple[JobPod, ...] = ()
-
-
-def selector_of(kind: str, name: str) -> str:
-    """The labels that all pods of a job have."""
-    if kind == "TaskSet":
-        return f"{TASKSET}={label_value(name)}"
-    return f"{kind.lower()}={name},{JOB_NAME}={name}"

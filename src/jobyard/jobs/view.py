@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from jobyard.plan.lowering.names import is_octopus
 from jobyard.plan.reporting.conditions import PODS_COMING
 from jobyard.terminal.widths import telling_lines
 
@@ -92,7 +93,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def view_of(job: dict[str, Any], kind: str) -> JobView:
     """Reads any of our kinds; a job without a status is pending."""
     metadata, status = job["metadata"], job.get("status") or {}
-    is_taskset = kind == "TaskSet"
+    is_taskset = is_octopus(kind)
     base = JobView(
         kind=kind,
         namespace=metadata.get("namespace", ""),

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from jobyard.api.crd import schema_node
-from jobyard.api.genericjob import GenericJob
 from jobyard.api.kinds import KINDS, Kind, kind_of
 from jobyard.api.podgroup import PodGroup
 from jobyard.api.queue import Queue
@@ -20,7 +19,6 @@ from jobyard.manifest.others import is_platforms, mistakes
 from jobyard.manifest.reading import Document
 from jobyard.manifest.spelling import respelled
 from jobyard.plan.lowering.table import described
-from jobyard.plan.lowering.variables import bad_variables
 from jobyard.plan.reporting.advice import advice, scheduling_advice
 from jobyard.schema.admission import admitted
 from jobyard.schema.finding import Finding, Path, dotted, error, is_error, warning
@@ -130,14 +128,11 @@ def _advised(kind: Kind, value: dict[str, Any]) -> list[Finding]:
     found: list[Finding] = []
     description = described(kind, value)
     if description is not None:
-        found += advice(description)
+        found += [*advice(description), *description.faults]
     if kind.type is Queue:
         found += scheduling_advice(msgspec.convert(value, Queue))
     if kind.type is PodGroup:
         found += scheduling_advice(msgspec.convert(value, PodGroup))
-    if kind.type is GenericJob:
-        job = msgspec.convert(value, GenericJob)
-        found += [error(bad.path, str(bad)) for bad in bad_variables(job.metadata.name, job.spec)]
     return found
 
 

@@ -12,8 +12,6 @@ from jobyard.api.kinds import Kind
 from jobyard.schema.finding import Finding, warning
 from jobyard.schema.wording import shown
 
-_RUN_FIELDS = ("python", "module", "exec")
-
 
 def respelled(manifest: dict[str, Any], kind: Kind) -> tuple[dict[str, Any], list[Finding]]:
     """The manifest in the API's own spelling, and a warning for each thing changed."""
@@ -23,24 +21,23 @@ def respelled(manifest: dict[str, Any], kind: Kind) -> tuple[dict[str, Any], lis
         out = {**out, "kind": kind.name}
         text = f"is {manifest['kind']}; the API server knows only {kind.name}"
         found.append(warning(("kind",), text))
-    if kind.name == "DeepSpeedJob":
-        out = _run_as_list(out, found)
+    for path in kind.lists:
+        out = _as_list(out, ("spec", *path.split(".")), found)
     return out, found
 
 
-def _run_as_list(manifest: dict[str, Any], found: list[Finding]) -> dict[str, Any]:
-    try:
-        run = manifest["spec"]["config"]["run"]
-        texts = {name: run[name] for name in _RUN_FIELDS if isinstance(run.get(name), str)}
-    except (KeyError, TypeError, AttributeError):
+def _as_list(
+    manifest: dict[str, Any], path: tuple[str, ...], found: list[Finding]
+) -> dict[str, Any]:
+    value: Any = manifest
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    if not isinstance(value, str):
         return manifest
-    if not texts:
-        return manifest
-    out = copy.deepcopy(manifest)
-    for name, text in texts.items():
-        out["spec"]["config"]["run"][name] = [text]
-        path = ("spec", "config", "run", name)
-        found.append(
-            warning(path, f"is a string; the API server takes a list only: write [{shown(text)}]")
-        )
+    text = f"is a string; the API server takes a list only: write [{shown(value)}]"
+    found.append(warning(path, text))
+    out = place = copy.copy(manifest)
+    for step in path[:-1]:
+        place[step] = place = copy.copy(place[step])
+    place[path[-1]] = [value]
     return out

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from jobyard.api.kinds import kind_of
+from jobyard.api.parts.run_mode import Mode
 from jobyard.numerals import whole_number
 from jobyard.schedule.decision import Paused, Removed
 from jobyard.schedule.groups import Gang
@@ -27,9 +29,6 @@ _UNITS: Final[Mapping[str, float]] = {
     "ms": 0.001,
 }
 _PART: Final = re.compile(r"([0-9]+)(ms|[ywdhms])")
-_JOBS: Final = "batch.tensorstack.dev/"
-# Its cluster can't be paused.
-_NOT_PAUSED: Final = "BeamJob"
 
 
 class Overdue(msgspec.Struct, frozen=True):
@@ -81,9 +80,10 @@ def overdue(gangs: Iterable[Gang], queues: Mapping[str, QueueFacts], now: float)
 def _can_be_paused(pod: Candidate) -> bool:
     """A replica of a T9k job; its TensorBoard is none."""
     owner = pod.owner
+    kind = kind_of(owner.api_version, owner.kind)
     return (
-        owner.api_version.startswith(_JOBS)
-        and owner.kind != _NOT_PAUSED
+        kind is not None
+        and Mode.PAUSE in kind.modes
         and pod.group is not None
         and pod.group.name == owner.name
     )

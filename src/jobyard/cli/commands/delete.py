@@ -25,10 +25,10 @@ from jobyard.client.errors import ClientError
 from jobyard.client.request import PODS, Propagation, Resource, delete, listing
 from jobyard.client.sender import Sender
 from jobyard.jobs.one_object import Reference, until_gone
-from jobyard.jobs.pods import selector_of
 from jobyard.jobs.troubles import Troubles
 from jobyard.manifest.checking import checked
 from jobyard.manifest.reading import Document
+from jobyard.plan.lowering.names import pod_selector
 
 # Who waits longer than this is told for what.
 PATIENCE_SECONDS: Final = 2.0
@@ -168,7 +168,7 @@ async def _waited_for(sender: Sender, one: Reference) -> str:
     if one.resource == PODS:
         request = listing(PODS, one.namespace, field_selector=f"metadata.name={one.name}")
     else:
-        selector = selector_of(one.resource.kind, one.name)
+        selector = pod_selector(one.resource.kind, one.name)
         request = listing(PODS, one.namespace, label_selector=selector)
     try:
         answer = await sender.send(request)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from jobyard.api.kinds import kind_of
 from jobyard.api.parts.run_mode import Mode, is_on, spelling
 from jobyard.api.parts.value import REPLICAS_MAX
 from jobyard.cli.arguments.options import deed_output
@@ -146,10 +147,12 @@ def _why_not_elastic(value: dict[str, Any]) -> str:
         return "spec.elastic must be set when a job is created"
     if not is_on(spec["elastic"]):
         return "spec.elastic.enabled is not true; pause the job to change that"
-    if value.get("kind") == "PyTorchTrainingJob" and not is_on(spec.get("torchrunConfig")):
+    kind = kind_of(str(value.get("apiVersion")), str(value.get("kind")))
+    field = kind.elastic_by if kind is not None else ""
+    if field and not is_on(spec.get(field)):
         return (
-            "spec.elastic has no effect without torchrun; pause the job and set"
-            " spec.torchrunConfig.enabled to true"
+            f"spec.elastic has no effect without spec.{field}; pause the job and set"
+            f" spec.{field}.enabled to true"
         )
     return ""
 

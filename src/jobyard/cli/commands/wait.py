@@ -8,9 +8,6 @@ from typing import Any, Final
 import click
 import msgspec
 
-from jobyard.api.beamjob import BeamPhase
-from jobyard.api.parts.status import Phase
-from jobyard.api.parts.taskset_status import TaskSetState
 from jobyard.cli.arguments.durations import Duration
 from jobyard.cli.arguments.options import output_option
 from jobyard.cli.arguments.selecting import JOBS, chosen
@@ -35,7 +32,7 @@ _GONE: Final = ("delete", "deleted")
 PHASES: Final = tuple(
     dict.fromkeys(
         phase.lower()
-        for phase in (*Phase, *BeamPhase, *TaskSetState, DELETED)
+        for phase in (*(phase for kind in JOB_KINDS for phase in kind.phases), DELETED)
         if phase != "Unknown"
     )
 )

@@ -16,7 +16,7 @@ from jobyard.client.sender import Sender
 from jobyard.jobs.explaining.happened import Whose, in_order, told
 from jobyard.jobs.explaining.reading import JSON, parts, text
 from jobyard.jobs.explaining.seen import Event, Seen, SeenPod, pod_of, replicas_of
-from jobyard.plan.lowering.names import JOB_NAME, TASKSET, label_value
+from jobyard.plan.lowering.names import pod_selector
 
 _KINDS: Final = {kind.name: resource_of(kind) for kind in KINDS}
 QUEUES: Final = _KINDS["Queue"]
@@ -65,11 +65,7 @@ async def queues(sender: Sender) -> tuple[JSON, ...] | None:
 
 async def _pods(sender: Sender, kind: Kind, job: JSON) -> tuple[SeenPod, ...]:
     name, uid = text(job, "metadata", "name"), text(job, "metadata", "uid")
-    selector = (
-        f"{TASKSET}={label_value(name)}"
-        if kind.name == "TaskSet"
-        else f"{kind.name.lower()}={name},{JOB_NAME}={name}"
-    )
+    selector = pod_selector(kind.name, name)
     namespace = text(job, "metadata", "namespace")
     found = await listed(sender, listing(PODS, namespace, label_selector=selector))
     pods = (pod_of(item) for item in found or ())

@@ -31,7 +31,7 @@ def _job(seen: Seen) -> str:
 
 def _changed(seen: Seen, what: str) -> tuple[Remedy, ...]:
     """How a spec is changed: in a pause, or by another job where there is none."""
-    if seen.is_taskset or seen.kind == "BeamJob":
+    if not seen.can_pause:
         text_ = f"{what}: a {seen.kind} can't change, so delete it and apply the file anew"
         return (Remedy(text_, _command(seen, "delete", _job(seen))),)
     return (

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from jobyard.api.kinds import kind_named
+from jobyard.api.parts.run_mode import Mode
 from jobyard.jobs.explaining.reading import (
     JSON,
     Holds,
@@ -22,6 +24,7 @@ from jobyard.jobs.explaining.reading import (
 )
 from jobyard.jobs.view import TASKSET_PHASES
 from jobyard.plan.facts.pod_facts import Meta, Pod, PodObject, facts_of, unreadable_pod
+from jobyard.plan.lowering.names import is_octopus
 
 SCHEDULER_GROUP = "scheduler.tensorstack.dev"
 GROUP_LABEL = f"{SCHEDULER_GROUP}/group-name"
@@ -113,7 +116,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_taskset(self) -> bool:
-        return self.kind == "TaskSet"
+        return is_octopus(self.kind)
+
+    @property
+    def can_pause(self) -> bool:
+        kind = kind_named(self.kind)
+        return kind is not None and Mode.PAUSE in kind.modes
 
     @property
     def phase(self) -> str:

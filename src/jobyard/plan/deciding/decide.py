@@ -14,7 +14,6 @@ from itertools import islice
 
 import msgspec
 
-from jobyard.api.beamjob import BeamJobStatus
 from jobyard.api.parts.status import ConditionType, JobStatus, Phase
 from jobyard.plan.deciding.finishing import after_the_end, ending
 from jobyard.plan.deciding.initialization import Initialization, initialization, obstructed_pods
@@ -60,10 +59,10 @@ from jobyard.plan.lowering.names import pod_names
 from jobyard.plan.objects.manifests import Build, Manifests
 from jobyard.plan.objects.pods import Replica, replica_pod
 from jobyard.plan.reporting.advice import ADVICE_MAX, advice
-from jobyard.plan.reporting.beam_status import as_beam_status, as_job_status
 from jobyard.plan.reporting.conditions import DEBUG, condition
 from jobyard.plan.reporting.events import CREATED_PODS, changes, created, ends
-from jobyard.plan.reporting.status import Verdict, job_status, of_type, unscheduled_at
+from jobyard.plan.reporting.status import Verdict, job_status, unscheduled_at
+from jobyard.plan.reporting.status_form import StatusForm
 from jobyard.schema.finding import dotted
 
 _OVER = (Phase.SUCCEEDED, Phase.FAILED)
@@ -71,37 +70,22 @@ _ON_THE_WAY_OUT = (State.LEAVING, State.OUTDATED)
 _ASK_SOON_SECONDS = 1
 
 
-def decide(seen: Observed, now: float, status_type: type[JobStatus | BeamJobStatus]) -> Plan:
-    """What to do about a T9k job. `status_type` is its kind's own status."""
+def decide(seen: Observed, now: float, form: StatusForm) -> Plan:
+    """What to do about a T9k job. `form` is that of its kind's status."""
     if seen.is_deleting:
         # Its children go by their owner references; nothing is made for it any more.
         return Plan()
-    stored = _stored(seen)
+    stored = form.read(seen.status)
     if stored is not None and stored.phase in _OVER:
         plan, status = after_the_end(seen, stored, now)
     else:
         plan, status = _while_it_lives(seen, stored, now)
-    final = _in_own_type(seen, status, status_type, now)
+    final = form.written(seen, status, now)
     if final == seen.status:
         # Events tell what changed: of nothing new there are none, but of pods made now.
         made = tuple(event for event in plan.events if event.reason == CREATED_PODS)
         return msgspec.structs.replace(plan, status=None, events=made)
     return msgspec.structs.replace(plan, status=final)
-
-
-def _stored(seen: Observed) -> JobStatus | None:
-    if isinstance(seen.status, BeamJobStatus):
-        return as_job_status(seen.status)
-    assert seen.status is None or isinstance(seen.status, JobStatus)
-    return seen.status
-
-
-def _in_own_type(
-    seen: Observed, status: JobStatus, status_type: type[JobStatus | BeamJobStatus], now: float
-) -> JobStatus | BeamJobStatus:
-    if issubclass(status_type, BeamJobStatus):
-        return as_beam_status(seen, status, now)
-    return of_type(status, status_type, seen)
 
 
 def _replicas(seen: Observed) -> list[Pod]:
@@ -334,7 +318,8 @@ def _page_due(seen: Observed, standings: Sequence[Standing], now: float) -> floa
     Most programs are known within seconds, and a short one ends soon after; one that its
     cluster never hears of is not worth many questions.
     """
-    if "/job/" in seen.job_url or "appId=" in seen.job_url:
+    page = seen.description.page
+    if page is None or page.is_known(seen.job_url):
         return None
     ages = [
         now - standing.pod.created_at

@@ -35,6 +35,7 @@ from jobyard.plan.reporting.conditions import (
     condition,
     may_have_pods,
 )
+from jobyard.schema.finding import Finding
 
 _PREPARING = "The job is being prepared."
 # An API server quotes what it refuses, however long that is; a status has to fit into an object.
@@ -131,7 +132,7 @@ def obstructed_pods(seen: Observed) -> tuple[ChildKey, ...]:
     return tuple(key for key in seen.obstacles if key[0] == "Pod")
 
 
-def _told(faults: tuple[str, ...]) -> str:
+def _told(faults: tuple[Finding, ...]) -> str:
     more = len(faults) - 1
-    first = faults[0][:_MESSAGE_LENGTH_MAX]
+    first = faults[0].text[:_MESSAGE_LENGTH_MAX]
     return f"{first} (and {more} more)" if more else first

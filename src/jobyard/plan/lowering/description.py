@@ -133,6 +133,18 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     names_rule: bool = False
 
 
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The page of a job's program in its cluster's own UI, and which pod is asked for it."""
+
+    pod: str
+    port: int
+    path: str
+    # The page by what was answered, or where it will be as long as nothing was.
+    url: Callable[[bytes | None], str]
+    # Whether a page is the program's, and needn't be asked for again.
+    is_known: Callable[[str], bool]
+
+
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What a job of any kind comes down to.
 
@@ -149,6 +161,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     gang: Gang | None = None
     run_mode: RunMode | None = None
     tensorboard: TensorboardSpec | None = None
+    page: Page | None = None
+    # The object that owns the pods in the job's stead, and is made again for each attempt.
+    control_unit: str = ""
     # Scripts and host names for a job that logs in over ssh; such a job also needs keys.
     ssh_files: Mapping[str, str] = {}
     # How many restarts all replicas together may use up.
@@ -165,8 +180,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     remakes_first: bool = False
     # Which spec this is, as far as pods depend on it: pods of two specs never run side by side.
     revision: str = ""
-    # Why no pod can be made of this spec, as sentences for its author.
-    faults: tuple[str, ...] = ()
+    # Why no pod can be made of this spec, each about the field that says it.
+    faults: tuple[Finding, ...] = ()
     # What won't do as its author may think, each about the field that says it.
     warnings: tuple[Finding, ...] = ()
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
+from jobyard.api.kinds import kind_named
 from jobyard.plan.lowering.description import Description, Identity, Role
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -77,7 +78,7 @@ def label_value(name: str) -> str:
 
 def job_labels(identity: Identity) -> dict[str, str]:
     """The labels on everything a job owns."""
-    if identity.kind == "TaskSet":
+    if is_octopus(identity.kind):
         return {TASKSET: label_value(identity.name), MANAGED_BY: "jobyard"}
     component = identity.kind.lower()
     return {
@@ -88,6 +89,19 @@ def job_labels(identity: Identity) -> dict[str, str]:
         MANAGED_BY: "jobyard",
         JOB_NAME: identity.name,
     }
+
+
+def is_octopus(kind: str) -> bool:
+    """Whether a kind has the labels and names that Octopus gave its own."""
+    row = kind_named(kind)
+    return row is not None and row.is_octopus
+
+
+def pod_selector(kind: str, name: str) -> str:
+    """The labels that all pods of a job have, and no others."""
+    if is_octopus(kind):
+        return f"{TASKSET}={label_value(name)}"
+    return f"{kind.lower()}={name},{JOB_NAME}={name}"
 
 
 def role_labels(description: Description, role: Role, rank: int) -> dict[str, str]:

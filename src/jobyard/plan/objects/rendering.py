@@ -18,7 +18,7 @@ def children(description: Description) -> Iterator[JSON]:
     if wants_pause(description.run_mode):
         return
     for role, rank, _ in pod_names(description):
-        if description.identity.kind == "TaskSet":
+        if description.control_unit:
             yield taskset_pod(description, TaskReplica(role=role, index=rank))
         else:
             yield replica_pod(description, Replica(role=role, rank=rank))

@@ -18,7 +18,7 @@ HIDDEN = "<hidden>"
 
 
 def supporting_objects(description: Description) -> Manifests:
-    """Services, the gang and, for a TaskSet, the control unit that owns its pods."""
+    """Services, the gang, and the control unit that owns the pods where the job doesn't."""
     return Manifests(dict(_recipes(description)))
 
 
@@ -40,8 +40,7 @@ def _recipes(description: Description) -> Iterator[tuple[ChildKey, Build]]:
             yield child_key(manifest), partial(dict[str, Any], manifest)
     if description.gang is not None:
         yield ("PodGroup", identity.name), partial(_pod_group, description, description.gang)
-    if identity.kind == "TaskSet":
-        unit = f"c-{identity.name}-0"
+    if unit := description.control_unit:
         yield ("ConfigMap", unit), partial(_object, description, "v1", "ConfigMap", unit)
 
 

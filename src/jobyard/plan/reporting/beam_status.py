@@ -27,6 +27,7 @@ from jobyard.api.parts.status import (
     TaskStatus,
     Truth,
 )
+from jobyard.api.parts.value import Value
 from jobyard.plan.facts.decision import (
     INVALID_TEMPLATE,
     NAME_TAKEN,
@@ -53,6 +54,38 @@ _BACK = {beam: job for job, beam in _PHASES.items()}
 _SHARED = tuple(field.name for field in msgspec.structs.fields(ReplicaSummary))
 
 
+class BeamForm:
+    """See `StatusForm`."""
+
+    def read(self, stored: Value | None) -> JobStatus | None:
+        assert stored is None or isinstance(stored, BeamJobStatus)
+        return as_job_status(stored) if stored is not None else None
+
+    def written(self, seen: Observed, status: JobStatus, now: float) -> Value:
+        assert status.phase is not None
+        stored = seen.status if isinstance(seen.status, BeamJobStatus) else BeamJobStatus()
+        rows = {task.type: task for task in status.tasks}
+        is_flink = any(role.type == _JOB_MANAGER for role in seen.description.roles)
+        flink = FlinkClusterStatus(
+            job_manager_status=_pods(rows.get(_JOB_MANAGER)),
+            task_manager_status=_pods(rows.get(_TASK_MANAGER))[:FLINK_PODS_MAX],
+        )
+        return BeamJobStatus(
+            phase=_PHASES[status.phase],
+            conditions=_conditions(stored, status, rows, now),
+            flink_cluster_status=flink if is_flink else None,
+            job_status=_pods(rows.get(SUBMITTING)),
+            job_url=seen.job_url or stored.job_url,
+            **{name: getattr(status, name) for name in _SHARED},
+        )
+
+    def not_understood(
+        self, stored: Value | None, generation: int, problem: str, now: float
+    ) -> Value | None:
+        assert stored is None or isinstance(stored, BeamJobStatus)
+        return _not_understood(stored or BeamJobStatus(), generation, problem, now)
+
+
 def as_job_status(beam: BeamJobStatus) -> JobStatus:
     shared = {name: getattr(beam, name) for name in _SHARED}
     wanted = BeamConditionType.CLUSTER_RUNNING
@@ -65,6 +98,39 @@ def as_job_status(beam: BeamJobStatus) -> JobStatus:
         )
     phase = _BACK.get(beam.phase) if beam.phase is not None else None
     return JobStatus(phase=phase, conditions=conditions, **shared)
+
+
+def _not_understood(
+    stored: BeamJobStatus, generation: int, message: str, now: float
+) -> BeamJobStatus | None:
+    """`ClusterRunning` is where a BeamJob says what the other kinds say with `Initialized`."""
+    if stored.phase in (BeamPhase.SUCCEEDED, BeamPhase.FAILED):
+        return None
+    known = {each.type: each for each in stored.conditions}
+    cluster = known.get(BeamConditionType.CLUSTER_RUNNING)
+    truth = cluster.status if cluster is not None and stored.start_time else Truth.FALSE
+    since = (
+        cluster.last_transition_time if cluster is not None and cluster.status is truth else None
+    )
+    told = BeamCondition(
+        type=BeamConditionType.CLUSTER_RUNNING,
+        status=truth,
+        reason=NOT_UNDERSTOOD,
+        message=message,
+        last_transition_time=since or text_of(now),
+    )
+    idle = BeamCondition(
+        type=BeamConditionType.JOB_RUNNING,
+        status=Truth.FALSE,
+        message="The program is submitted once the cluster is ready.",
+        last_transition_time=text_of(now),
+    )
+    return msgspec.structs.replace(
+        stored,
+        observed_generation=generation,
+        phase=stored.phase or BeamPhase.INITIALIZING,
+        conditions=(told, known.get(BeamConditionType.JOB_RUNNING, idle)),
+    )
 
 
 def _condition(type_: ConditionType, status: Truth, cluster: BeamCondition) -> Condition:
@@ -85,25 +151,6 @@ def _initialized(beam: BeamJobStatus, cluster: BeamCondition) -> Truth:
         return Truth.UNKNOWN
     is_refused = cluster.reason in (NAME_TAKEN, INVALID_TEMPLATE, NOT_UNDERSTOOD)
     return Truth.FALSE if is_refused else Truth.TRUE
-
-
-def as_beam_status(seen: Observed, status: JobStatus, now: float) -> BeamJobStatus:
-    assert status.phase is not None
-    stored = seen.status if isinstance(seen.status, BeamJobStatus) else BeamJobStatus()
-    rows = {task.type: task for task in status.tasks}
-    is_flink = any(role.type == _JOB_MANAGER for role in seen.description.roles)
-    flink = FlinkClusterStatus(
-        job_manager_status=_pods(rows.get(_JOB_MANAGER)),
-        task_manager_status=_pods(rows.get(_TASK_MANAGER))[:FLINK_PODS_MAX],
-    )
-    return BeamJobStatus(
-        phase=_PHASES[status.phase],
-        conditions=_conditions(stored, status, rows, now),
-        flink_cluster_status=flink if is_flink else None,
-        job_status=_pods(rows.get(SUBMITTING)),
-        job_url=seen.job_url or stored.job_url,
-        **{name: getattr(status, name) for name in _SHARED},
-    )
 
 
 def _pods(task: TaskStatus | None) -> tuple[PodStatus, ...]:

@@ -160,3 +160,40 @@ def _cleaning(phase: RolePhase) -> str:
 
 def _waiting(state: TaskSetState) -> str:
     return "Running." if state is TaskSetState.RUNNING else "No replica has started yet."
+
+
+def taskset_not_understood(
+    before: TaskSetStatus | None,
+    generation: int,  # noqa: ARG001 - a TaskSet's status has none
+    message: str,
+    now: float,
+) -> TaskSetStatus | None:
+    """See `StatusForm.not_understood`."""
+    stored = before or TaskSetStatus()
+    if stored.phase is TaskSetPhase.COMPLETED:
+        return None
+    return msgspec.structs.replace(
+        stored,
+        phase=stored.phase or TaskSetPhase.PENDING,
+        phase_message=message,
+        transition_time=stored.transition_time or text_of(now),
+        state=stored.state or TaskSetState.WAITING,
+        state_message=stored.state_message or message,
+        created_at=stored.created_at or text_of(now),
+    )
+
+
+def taskset_restarts_between(before: TaskSetStatus | None, after: TaskSetStatus) -> int:
+    """Also the retries of the whole, with which its replicas count anew."""
+    whole = _whole_retries(after) - _whole_retries(before)
+    rows = _retries(after) - (0 if whole else _retries(before))
+    return max(0, whole) + max(0, rows)
+
+
+def _whole_retries(status: TaskSetStatus | None) -> int:
+    return (status.total_retried_count or 0) if status is not None else 0
+
+
+def _retries(status: TaskSetStatus | None) -> int:
+    roles = status.role_status if status is not None else ()
+    return sum(row.total_retried_count for role in roles for row in role.replica_status)

@@ -8,24 +8,18 @@ root of the UI.
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
-from jobyard.plan.lowering.description import Description
+from jobyard.plan.lowering.description import Identity, Page, Role
 from jobyard.plan.lowering.listing import named_port
 from jobyard.plan.lowering.names import host_name, pod_name
 
 # Flink's are 32 hexadecimal digits, Spark's `app-20260131120000-0000`.
+T = TypeVar("T")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-class Question(msgspec.Struct, frozen=True):
-    """Which pod is asked, at which port, for what."""
-
-    pod: str
-    port: int
-    path: str
 
 
 class _FlinkJob(msgspec.Struct, frozen=True):
@@ -44,32 +38,38 @@ class _SparkMaster(msgspec.Struct, frozen=True):
     activeapps: tuple[_SparkApp, ...] = ()
 
 
-def question(description: Description) -> Question:
-    master = description.roles[0]
-    pod = pod_name(description.identity.name, master, 0)
+def job_page(identity: Identity, master: Role) -> Page:
+    """The page that the cluster with this master has for its one program."""
     spark = named_port(master, "ui")
-    if spark is not None:
-        return Question(pod, spark, "json/")
-    return Question(pod, named_port(master, "rest") or 8081, "jobs/overview")
+    port = spark or named_port(master, "rest") or 8081
+    host = host_name(identity, master, 0)
+    root = f"http://{host}.{identity.namespace}:{port}/"
+    return Page(
+        pod=pod_name(identity.name, master, 0),
+        port=port,
+        path="jobs/overview" if spark is None else "json/",
+        url=partial(_flink_page if spark is None else _spark_page, root),
+        is_known=lambda url: "/job/" in url or "appId=" in url,
+    )
 
 
-def page_url(description: Description, answer: bytes | None) -> str:
-    """The program's page, or the UI's root as long as the cluster doesn't know the program."""
-    asked = question(description)
-    host = host_name(description.identity, description.roles[0], 0)
-    root = f"http://{host}.{description.identity.namespace}:{asked.port}/"
-    if answer is None:
-        return root
+def _flink_page(root: str, answer: bytes | None) -> str:
+    jobs = _decoded(answer, _FlinkJobs).jobs
+    known = bool(jobs) and _is_id(jobs[0].jid)
+    return f"{root}#/job/running/{jobs[0].jid}/overview" if known else root
+
+
+def _spark_page(root: str, answer: bytes | None) -> str:
+    apps = _decoded(answer, _SparkMaster).activeapps
+    return f"{root}app/?appId={apps[0].id}" if apps and _is_id(apps[0].id) else root
+
+
+def _decoded(answer: bytes | None, type_: type[T]) -> T:
     try:
-        if asked.path == "json/":
-            apps = msgspec.json.decode(answer, type=_SparkMaster).activeapps
-            return f"{root}app/?appId={apps[0].id}" if apps and _is_id(apps[0].id) else root
-        jobs = msgspec.json.decode(answer, type=_FlinkJobs).jobs
-        is_known = bool(jobs) and _is_id(jobs[0].jid)
-        return f"{root}#/job/running/{jobs[0].jid}/overview" if is_known else root
+        return msgspec.json.decode(answer, type=type_) if answer is not None else type_()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # Somebody else's page, or a version that answers in another way.
-        return root
+        return type_()
 
 
 def _is_id(text: str) -> bool:

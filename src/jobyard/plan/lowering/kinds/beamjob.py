@@ -14,6 +14,7 @@ from jobyard.api.beamjob import BeamJobSpec
 from jobyard.api.parts.run_policy import CleanUpPolicy
 from jobyard.plan.lowering.beam.cluster import HOST_VARIABLE, Cluster
 from jobyard.plan.lowering.beam.flink import JOB_MANAGER, flink_advice, flink_cluster
+from jobyard.plan.lowering.beam.job_page import job_page
 from jobyard.plan.lowering.beam.spark import MASTER, spark_cluster
 from jobyard.plan.lowering.beam.submitting import (
     ENVIRONMENT_OPTIONS,
@@ -56,6 +57,7 @@ def lower(spec: BeamJobSpec, identity: Identity) -> Description:
         ),
         start=partial(_start, identity, options),
         gang=gang_of(spec.scheduler, roles),
+        page=job_page(identity, roles[0]),
         active_deadline_seconds=job.get("activeDeadlineSeconds"),
         ttl_seconds_after_finished=(
             ttl_seconds if ttl_seconds is not None else job.get("ttlSecondsAfterFinished")

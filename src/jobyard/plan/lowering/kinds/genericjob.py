@@ -25,6 +25,7 @@ from jobyard.plan.lowering.description import (
 from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.listing import listed_roles
 from jobyard.plan.lowering.variables import Facts, bad_variables, replaced
+from jobyard.schema.finding import error
 
 # A spec can have a hundred thousand of them, and the first few are what its author is told.
 _FAULTS_MAX = 20
@@ -47,7 +48,10 @@ def lower(spec: GenericJobSpec, identity: Identity) -> Description:
         run_mode=spec.run_mode,
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
         is_collective=False,
-        faults=tuple(str(bad) for bad in islice(bad_variables(identity.name, spec), _FAULTS_MAX)),
+        faults=tuple(
+            error(bad.path, str(bad))
+            for bad in islice(bad_variables(identity.name, spec), _FAULTS_MAX)
+        ),
     )
 
 

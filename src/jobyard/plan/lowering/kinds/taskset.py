@@ -38,6 +38,7 @@ def lower(spec: TaskSetSpec, identity: Identity) -> Description:
         roles=roles,
         naming=Naming.NONE,
         is_collective=False,
+        control_unit=f"c-{identity.name}-0",
         # A TaskSet's roles have policies of their own for that.
         ending=Ending(success=()),
         start=partial(_start, identity),
