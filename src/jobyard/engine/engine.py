@@ -35,7 +35,7 @@ from jobyard.engine.scheduling.scheduler import Scheduler
 from jobyard.node.agent.agent import Agent
 from jobyard.node.agent.disk_use import DISK_BYTES_DEFAULT
 from jobyard.node.agent.node_object import node_labels
-from jobyard.node.agent.options import options_of, with_capacity, with_log_size
+from jobyard.node.agent.options import AgentOptions, options_of, with_capacity, with_log_size
 from jobyard.node.objects.surroundings import ImageRule
 from jobyard.node.ordering.images import ImageRuleError, rule_of
 from jobyard.node.runtime.abilities import look, missing_for_layers, missing_for_sandbox
@@ -51,6 +51,7 @@ from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.snapshot import Machine
 from jobyard.server.live import LiveServer
 from jobyard.server.opening import open_server
+from jobyard.server.server import ApiServer
 from jobyard.server.store.journal import JournalError
 
 _log = logging.getLogger(__name__)
@@ -109,71 +110,83 @@ class Engine:
         await self._stack.aclose()
 
     async def _start(self) -> None:
-        path = self.folder.path
         if (limit := raise_limit()) < NEEDED:
             raise EngineError(
                 f"a process may have {limit} open files here, and an engine needs {NEEDED};"
                 f" allow more with `ulimit -n 1024`"
             )
+        path = self.folder.path
         runtime = runtime_for(self.settings, path, self._say)
         self.runtime_name = "sandbox" if isinstance(runtime, SandboxRuntime) else "host"
+        server = await self._serve()
+        options = self._agent_options(runtime)
+        # Agents come and go; what is asked of the node is asked of the one that is there.
+        self.kubelet = KubeletService(runtime, path, self._state_of)
+        self.sender.kubelet = self.kubelet
+        self._stack.push_async_callback(self._close, runtime)
+        self._stack.push_async_callback(self._cancelled)
+        for name, work in self._parts(runtime, options).items():
+            self._begin(name, kept_going(name, work, server.troubles))
+        # Nothing that is answered any more would be true.
+        self._begin("store", self.live.until_failed())
+
+    async def _serve(self) -> ApiServer:
+        """The API server, with our kinds: else a list of them would be older than they are."""
         try:
-            server = open_server(path / "store.sqlite", durable=self.settings.is_durable)
+            server = open_server(
+                self.folder.path / "store.sqlite", durable=self.settings.is_durable
+            )
         except JournalError as problem:
             raise EngineError(str(problem)) from problem
         self._stack.callback(server.store.journal.close)
         self.live = await self._stack.enter_async_context(LiveServer(server))
         install_own_crds(server)
-        # Else a list of our kinds is older than the kinds are, and can't be watched from.
         await self.live.settled()
         self.sender = InProcess(self.live)
-        network = self.settings.network if isinstance(runtime, SandboxRuntime) else None
+        return server
+
+    def _agent_options(self, runtime: Runtime) -> AgentOptions:
+        settings = self.settings
         outside = self._outside(runtime)
         options = options_of(
             node_name(socket.gethostname()),
-            path,
-            network=network,
+            self.folder.path,
+            network=settings.network if isinstance(runtime, SandboxRuntime) else None,
             image_rules=self._image_rules(),
-            is_strict=self.settings.is_strict,
+            is_strict=settings.is_strict,
             proxy=outside.url if outside is not None else str,
         ).hiding(*engines_folders(home_of(os.environ)))
         options = msgspec.structs.replace(
             options,
-            claim_folders=self.settings.claims,
-            claims_kept=self.settings.claims_kept,
-            disk_bytes=self.settings.disk_bytes,
+            claim_folders=settings.claims,
+            claims_kept=settings.claims_kept,
+            disk_bytes=settings.disk_bytes,
         )
-        options = with_log_size(options, self.settings.log_bytes)
-        options = with_capacity(options, self.settings.capacity, self._say)
-        # Agents come and go; what is asked of the node is asked of the one that is there.
-        self.kubelet = KubeletService(runtime, path, self._state_of)
-        self.sender.kubelet = self.kubelet
+        options = with_log_size(options, settings.log_bytes)
+        return with_capacity(options, settings.capacity, self._say)
+
+    def _parts(self, runtime: Runtime, options: AgentOptions) -> dict[str, Work]:
+        """What is started again when it fails."""
+        settings = self.settings
         machine = Machine(
             name=options.node_name,
             capacity=Amounts.of(options.capacity.resources()),
             labels=node_labels(options),
-            is_relaxed=not self.settings.is_strict,
+            is_relaxed=not settings.is_strict,
         )
-        relaxed = RelaxedSender(self.sender, self._say)
-        own = self.sender if self.settings.is_strict else relaxed
+        own = self.sender if settings.is_strict else RelaxedSender(self.sender, self._say)
 
         async def node() -> None:
             self._agent = Agent(self.sender, runtime, options, say=self._say, ready=self._was_ready)
             await self._agent.run()
 
         async def schedule() -> None:
-            await Scheduler(self.sender, machine, may_preempt=self.settings.may_preempt).run()
+            await Scheduler(self.sender, machine, may_preempt=settings.may_preempt).run()
 
         async def control() -> None:
             await Controller(own, Options(), Meter()).run()
 
-        self._stack.push_async_callback(self._close, runtime)
-        self._stack.push_async_callback(self._cancelled)
-        parts = {"node agent": self._at_first(node), "scheduler": schedule, "controller": control}
-        for name, work in parts.items():
-            self._begin(name, kept_going(name, work, server.troubles))
-        # Nothing that is answered any more would be true.
-        self._begin("store", self.live.until_failed())
+        return {"node agent": self._at_first(node), "scheduler": schedule, "controller": control}
 
     def _image_rules(self) -> tuple[ImageRule, ...]:
         try:

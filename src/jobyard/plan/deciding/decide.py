@@ -31,7 +31,7 @@ from jobyard.plan.deciding.pods import (
 from jobyard.plan.deciding.recovery import Course, course_of, decided_together
 from jobyard.plan.deciding.restarts import with_delays, with_restarts
 from jobyard.plan.deciding.supporting import Equipment, equipment
-from jobyard.plan.facts.deadline import clock_of, deadline_at, deadline_passed
+from jobyard.plan.facts.deadline import Clock, clock_of, deadline_at, deadline_passed
 from jobyard.plan.facts.decision import (
     ChildKey,
     Delete,
@@ -41,7 +41,7 @@ from jobyard.plan.facts.decision import (
     Plan,
     earliest,
 )
-from jobyard.plan.facts.outcome import outcome
+from jobyard.plan.facts.outcome import Outcome, outcome
 from jobyard.plan.facts.pod_facts import Pod
 from jobyard.plan.facts.slow_starts import slow_to_start
 from jobyard.plan.facts.standing import (
@@ -54,6 +54,7 @@ from jobyard.plan.facts.standing import (
     surplus_of,
     without_ends,
 )
+from jobyard.plan.lowering.description import Description
 from jobyard.plan.lowering.modes import is_debugging, is_same_spec, wants_pause
 from jobyard.plan.lowering.names import pod_names
 from jobyard.plan.objects.manifests import Build, Manifests
@@ -119,18 +120,14 @@ def _with_restarts(
 
 def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tuple[Plan, JobStatus]:
     description = seen.description
-    is_debug = is_debugging(description.run_mode)
     memories, pods_of = _memories(stored), pods_by_replica(_replicas(seen))
     standings = tuple(standings_of(description, pod_names(description), pods_of, memories))
     standings, course = _with_restarts(seen, stored, standings, now)
     began = started_at(stored, standings, now)
     clock = clock_of(stored, began)
-    end = None if is_debug else outcome(description.ending, standings)
-    # Whoever debugs takes the time it takes.
-    due = None if is_debug else deadline_at(description.active_deadline_seconds, clock)
-    if end is None and due is not None and due <= now:
-        assert description.active_deadline_seconds is not None
-        end = deadline_passed(description.active_deadline_seconds)
+    end, due = _end(description, standings, clock, now)
+    if end is not None:
+        return ending(seen, stored, standings, end, now)
     gear = equipment(seen)
     init = initialization(
         seen,
@@ -139,9 +136,6 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         standings,
         has_started=has_started(stored, standings),
     )
-    if end is not None:
-        return ending(seen, stored, standings, end, now)
-    surplus = tuple(surplus_of(description, pods_of, memories))
     is_paused = wants_pause(description.run_mode)
     movement, standings = _movement(seen, stored, standings, init, gear, now)
     pause_count = (stored.pause_count or 0) if stored is not None else 0
@@ -158,12 +152,11 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         pause_count=pause_count,
         attempt=course.attempt or None,
         recovery=course.recovery if not is_paused else None,
-        surplus=surplus,
+        surplus=tuple(surplus_of(description, pods_of, memories)),
         waits_for=movement.waits_for,
     )
     status = job_status(seen, stored, standings, verdict, now)
     pods = Manifests(dict(_pod(seen, standing, course, pause_count) for standing in movement.comes))
-    page_due, slow = _page_due(seen, standings, now), slow_to_start(standings, now)
     plan = Plan(
         supporting=gear.creates,
         probes=Manifests(dict(_probes(seen, init))),
@@ -171,17 +164,40 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         pods=pods,
         events=tuple(_events(seen, stored, status, standings, pods)),
         nodes_to_ask=movement.nodes_to_ask,
+        look_again_at=earliest(movement.look_again_at, due),
+    )
+    return _with_lookups(plan, seen, standings, now), status
+
+
+def _end(
+    description: Description, standings: tuple[Standing, ...], clock: Clock, now: float
+) -> tuple[Outcome | None, float | None]:
+    """The end of the job, if this is it, and when its time is over."""
+    if is_debugging(description.run_mode):
+        # Whoever debugs takes the time it takes.
+        return None, None
+    end = outcome(description.ending, standings)
+    due = deadline_at(description.active_deadline_seconds, clock)
+    if end is None and due is not None and due <= now:
+        assert description.active_deadline_seconds is not None
+        end = deadline_passed(description.active_deadline_seconds)
+    return end, due
+
+
+def _with_lookups(plan: Plan, seen: Observed, standings: tuple[Standing, ...], now: float) -> Plan:
+    """What has to be asked for, and when to look again for want of an event."""
+    page_due, slow = _page_due(seen, standings, now), slow_to_start(standings, now)
+    return msgspec.structs.replace(
+        plan,
         pods_to_ask=slow.uids,
         asks_for_job_url=page_due is not None,
         look_again_at=earliest(
-            movement.look_again_at,
+            plan.look_again_at,
             slow.look_again_at,
-            due,
             unscheduled_at(standings, now),
             page_due,
         ),
     )
-    return plan, status
 
 
 def _replaced(seen: Observed, gear: Equipment) -> tuple[Delete, ...]:
