@@ -26,7 +26,7 @@ from jobyard.schema.admission import admitted
 
 
 def restarted(world: World, name: str) -> None:
-    """Fails, and is made anew as far as the pod object goes."""
+    """Fails, and is recreated as far as the pod object goes."""
     world.end(name, 1)
     world.settle()
     world.wait(301)

@@ -199,7 +199,7 @@ def test_a_pod_that_comes_meanwhile_keeps_its_claim(tmp_path: Path) -> None:
     assert store.remove(item.folder) == ""
 
 
-# Claims that are deleted and made anew.
+# Claims that are deleted and recreated.
 
 
 def test_the_claims_of_two_engines_are_no_deleted_and_new_one(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_claims_of_two_engines_are_no_deleted_and_new_one(tmp_path: Path) ->
     binding = Binding.read(path)
     assert binding is not None
     assert binding.folders == (str(first), str(second))
-    # Deleted and made anew where it was used last.
+    # Deleted and recreated where it was used last.
     aside = one.bind("v", "default", "data", "d")
     assert aside == path.with_name("data~1")
     assert (aside / "model").read_text() == "saved"

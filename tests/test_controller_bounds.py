@@ -42,7 +42,6 @@ from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.refusals import LENGTH_MAX, brief
 from jobyard.controller.world import World
 from jobyard.plan.facts.decision import INVALID_TEMPLATE, NAME_TAKEN, Observed, Obstacle, Plan
-from jobyard.plan.lowering.beam.job_page import page_url
 from jobyard.plan.lowering.table import described
 from jobyard.plan.objects.manifests import Manifests
 from jobyard.plan.objects.pods import Replica, replica_pod
@@ -369,9 +368,11 @@ def test_a_link_is_made_of_an_id_and_of_nothing_else(answer: bytes) -> None:
     assert kind is not None
     description = described(kind, admitted(BEAM, schema_node(kind)).value)
     assert description is not None
-    root = page_url(description, None)
-    assert page_url(description, answer) == root
-    assert page_url(description, b'{"jobs": [{"jid": "0a1b"}]}') != root
+    assert description.page is not None
+    url = description.page.url
+    root = url(None)
+    assert url(answer) == root
+    assert url(b'{"jobs": [{"jid": "0a1b"}]}') != root
 
 
 # What is built and kept

@@ -133,7 +133,7 @@ class Played:
         """A replica fails a few times, then succeeds."""
         name, annotations = pod["metadata"]["name"], pod["metadata"]["annotations"]
         job, attempt = name.partition("-")[0], int(annotations[ATTEMPT])
-        # A pod that was taken away is made anew as the same attempt.
+        # A pod that was taken away is recreated as the same attempt.
         self.runs[name, annotations[ATTEMPT], annotations.get(PODS_BEFORE, "")] += 1
         rank = name.rpartition("-")[2]
         if job.startswith("mpi") or (job.startswith("pytorch") and rank == "0"):
@@ -234,7 +234,7 @@ class Yard:
         return time.monotonic() - began
 
     async def disturb(self, name: str) -> None:
-        """One worker of an MPIJob is evicted, so that the whole gang is made anew."""
+        """One worker of an MPIJob is evicted, so that the whole gang is recreated."""
         await self.when([name], "MPIJob", BATCH, all_run)
         await self._kubelet.evict(f"{name}-worker-1")
 

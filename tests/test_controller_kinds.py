@@ -377,7 +377,7 @@ def test_a_pytorch_job_restarts_a_replica(staging: Staging) -> None:
         await story.scene("running", both(phase("Running"), counts(running=4)))
         await stage.kubelet.finish(f"{job}-worker-2", 1, message="connection reset")
         await story.scene("worker 2 failed", lambda s: s["restarts"] == 1)
-        await story.scene("worker 2 is made anew", counts(creating=1, running=3))
+        await story.scene("worker 2 is recreated", counts(creating=1, running=3))
         await story.scene("worker 2 runs again", counts(running=4))
         await stage.kubelet.finish(f"{job}-worker-0")
         await story.scene("succeeded", phase("Succeeded"))
@@ -570,7 +570,7 @@ def test_columns_and_describe_show_what_happened(staging: Staging) -> None:
         (job,) = await stage.apply(example("pytorchtrainingjob/env"))
         await stage.until_running(job, 4)
         await stage.kubelet.finish(f"{job}-worker-1", 3)
-        await stage.until_told(job, "CreatedPods", "Made 1 pod")
+        await stage.until_told(job, "CreatedPods", "Created 1 pod")
         await stage.until(
             "all are ready again",
             lambda: (stage.status(job)["ready"], stage.status(job)["restarts"]) == ("4/4", 1),
@@ -580,10 +580,10 @@ def test_columns_and_describe_show_what_happened(staging: Staging) -> None:
         assert row.split()[:4] == [job, "Running", "4/4", "1"]
         described = await stage.kubectl("describe", "ptj", job)
         for said in (
-            "Made 4 pods: pytorch-env-worker-0, pytorch-env-worker-1",
+            "Created 4 pods: pytorch-env-worker-0, pytorch-env-worker-1",
             "The job has started.",
             "worker-1: Error (exit code 3); restart 1 of 2 in 1 s",
-            "Made 1 pod: pytorch-env-worker-1.",
+            "Created 1 pod: pytorch-env-worker-1.",
         ):
             assert said in described, described
 

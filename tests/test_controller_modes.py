@@ -440,8 +440,8 @@ def test_an_evicted_worker_remakes_the_gang(make: Callable[[str], Json], staging
         )
         running = await stage.until_running(name, 3)
         assert running["restarts"] == 0
-        await stage.until_told(name, "GangRemade", "worker-1 was taken away")
-        assert stage.reasons(name).count("GangRemade") == 1
+        await stage.until_told(name, "GangRecreated", "worker-1 was taken away")
+        assert stage.reasons(name).count("GangRecreated") == 1
         assert "ReplicaFailed" not in stage.reasons(name)
         await stage.kubelet.finish(f"{name}-launcher")
         await stage.until_phase(name, "Succeeded")

@@ -383,7 +383,7 @@ def test_work_is_cancelled_when_the_lease_cannot_be_renewed(
         assert re.fullmatch(
             rf"lease {lease.namespace}/jobyard-controller: cut-off no longer leads,"
             rf" not renewed for {SHORT.deadline_seconds} s \(.*{reason}.*\);"
-            r" start the process anew",
+            r" restart the process",
             str(lost.value),
         )
         assert str(lost.value) in caplog.messages

@@ -41,7 +41,7 @@ def test_without_a_gang_scheduler_the_pods_go_to_the_default_one(staging: Stagin
     async def act(stage: Stage) -> None:
         name = "alone"
         await stage.apply(queued(name))
-        told = await stage.until_told(name, "Warning", "--gang-scheduler=none")
+        told = await stage.until_told(name, "SpecAdvice", "--gang-scheduler=none")
         assert told.type == "Warning"
         assert "queue and priority have no effect" in told.message
         await stage.until_running(name, 2)

@@ -123,7 +123,7 @@ def test_a_job_is_debugged_paused_and_resumed(kind: str, staging: Staging) -> No
         await stage.patch(job, {"runMode": {"debug": {"enabled": False}}})
         fresh = await others(stage, job, debugged)
         made_anew = both(counts(creating=len(fresh)), all_made)
-        await story.scene("debug is off, all pods made anew", made_anew)
+        await story.scene("debug is off, all pods recreated", made_anew)
         old = stage.uids(job)
         await run_all(stage, fresh)
         running = await story.scene("running", all_run)
@@ -183,7 +183,7 @@ def test_an_elastic_job_goes_from_two_to_five_to_one(kind: str, staging: Staging
         await stage.until_pods(job, "worker-0")
         assert one["restarts"] == 0
         if kind == "pytorchtrainingjob":
-            # DeepSpeed's first worker has the list of hosts, and is made anew with another.
+            # DeepSpeed's first worker has the list of hosts, and is recreated with another.
             first = f"{job}-worker-0"
             assert stage.uids(job)[first] == five[first] == two[first]
         await story.told("Scaled")

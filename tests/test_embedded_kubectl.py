@@ -491,7 +491,7 @@ def test_describe_a_job(kubectl: EngineKubectl, running: Room) -> None:
     told = kubectl("describe", "gj", "train")
     assert re.search(r"^Kind: +GenericJob$", told, re.MULTILINE)
     assert re.search(r"^  Phase: +Running$", told, re.MULTILINE)
-    assert re.search(r"^  Normal +CreatedPods .* jobyard +Made 2 pods: ", told, re.MULTILINE)
+    assert re.search(r"^  Normal +CreatedPods .* jobyard +Created 2 pods: ", told, re.MULTILINE)
 
 
 def test_describe_a_pod(kubectl: EngineKubectl, running: Room) -> None:
@@ -528,7 +528,7 @@ def test_events(kubectl: EngineKubectl, running: Room) -> None:
     assert told[0].split() == ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert any("Started container main" in line for line in told[1:])
     of_job = kubectl("events", "--types=Normal", "--no-headers")
-    assert re.search(r"CreatedPods +GenericJob/train +Made 2 pods", of_job)
+    assert re.search(r"CreatedPods +GenericJob/train +Created 2 pods", of_job)
     by_reason = kubectl("get", "events", "--field-selector", "reason=CreatedPods", "-o", "name")
     assert len(by_reason.splitlines()) == 1
 

@@ -204,6 +204,24 @@ def test_the_test_of_named_kinds_can_fail(text: str) -> None:
     assert list(named_kinds("core.py", text))
 
 
+def unsearchable_reasons(text: str) -> Iterator[int]:
+    """Lines with an event whose reason is a text: one that is searched for has a name."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            reasons = [*node.args[:1], *(w.value for w in node.keywords if w.arg == "reason")]
+            is_event = node.func.id == "Event"
+            if is_event and any(isinstance(each, ast.Constant) for each in reasons):
+                yield node.lineno
+
+
+def test_reasons_of_events_can_be_searched_for() -> None:
+    assert not [f"{p}:{n}" for p in MODULES for n in unsearchable_reasons(p.read_text())]
+
+
+def test_the_test_of_reasons_can_fail() -> None:
+    assert list(unsearchable_reasons('Event("Started", "The job has started.")')) == [1]
+
+
 # Where looking again is a thing of its own, with a name.
 WAITING_PLACES = {
     "src/jobyard/client/backoff.py",

@@ -349,7 +349,7 @@ def test_a_document_is_kept_while_its_rows_stay() -> None:
     path = "apis/batch.tensorstack.dev/v1beta1"
     url = index[path]["serverRelativeURL"]
     first = asked(url, Rows(ours))
-    # Rows made anew from the same CRDs are the same rows.
+    # Rows recreated from the same CRDs are the same rows.
     assert asked(url, Rows(our_rows())).body is first.body
     headers = dict(first.headers)
     assert "immutable" in headers["Cache-Control"]

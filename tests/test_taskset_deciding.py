@@ -163,7 +163,7 @@ def test_a_taskset_starts_with_its_unit_and_probes_then_all_pods() -> None:
     third = world.decide()
     assert third.probes == ()
     assert len(third.pods) == 3
-    assert third.events[-1].message == "Made 3 pods: t-a-0-0-0, t-a-0-0-1, t-b-0-0-0."
+    assert third.events[-1].message == "Created 3 pods: t-a-0-0-0, t-a-0-0-1, t-b-0-0-0."
     world.carry_out(third)
     world.settle()
     assert world.standing == (TaskSetState.WAITING, TaskSetPhase.PREPARING)

@@ -362,9 +362,9 @@ def test_a_tensorboard_is_suspended_and_resumed_as_often_as_one_likes(staging: S
         queued = {"t9kScheduler": {"queue": "boards"}}
         await stage.apply(pytorch(name, logDir=logs, suspend=True, scheduler=queued))
         await stage.until_running(name, 1)
-        told = await stage.until_told(name, "Warning", "spec.tensorboardSpec.logDir.http")
+        told = await stage.until_told(name, "SpecAdvice", "spec.tensorboardSpec.logDir.http")
         assert NOT_SERVED in told.message
-        await stage.until_told(name, "Warning", "spec.tensorboardSpec.scheduler: has no effect")
+        await stage.until_told(name, "SpecAdvice", "spec.tensorboardSpec.scheduler: has no effect")
         await until_board(stage, name, "Suspended")
         assert board not in stage.all_of("Pod")
         assert board in stage.all_of("Service")

@@ -515,7 +515,7 @@ def test_the_documented_call_takes_queue_and_priority(room: Room) -> None:
     )
     about = "fieldSelector=involvedObject.name%3D1queued&limit=50"
     events = room.engine.ask("GET", f"{room.path('events')}?{about}").json["items"]
-    warnings = [each["message"] for each in events if each["reason"] == "Warning"]
+    warnings = [each["message"] for each in events if each["reason"] == "SpecAdvice"]
     assert {each.partition(":")[0] for each in warnings} == {"spec.queue", "spec.priority"}
 
 

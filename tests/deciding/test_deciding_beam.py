@@ -112,7 +112,7 @@ def test_a_failed_submission_is_followed_by_a_numbered_pod_and_kept() -> None:
         world.wait(2)
         told = world.settle()
         assert world.made[-1] == f"job-batchjob-{number + 1}"
-        assert [e.message for e in told] == [f"Made 1 pod: job-batchjob-{number + 1}."]
+        assert [e.message for e in told] == [f"Created 1 pod: job-batchjob-{number + 1}."]
         assert not world.pods[name].is_terminating
         world.run(f"job-batchjob-{number + 1}")
         world.settle()
@@ -134,7 +134,7 @@ def test_a_submission_seen_late_is_followed_at_once_and_told_by_its_own_name() -
     world.wait(60)
     plan = world.step()
     assert [pod["metadata"]["name"] for pod in plan.pods] == ["job-batchjob-1"]
-    assert plan.events[-1].message == "Made 1 pod: job-batchjob-1."
+    assert plan.events[-1].message == "Created 1 pod: job-batchjob-1."
 
 
 def test_the_job_ends_as_its_program_does_and_stays_so() -> None:

@@ -149,7 +149,7 @@ def test_a_conflict_after_the_start_keeps_the_job_initialized_and_shows_in_runni
     message = f"1 of 2 running; worker-1: NameTaken: {TAKEN.message}"
     assert world.condition("Running") == ("True", "NameTaken", message)
     told = [(str(e.type), e.message) for e in world.events if e.reason == "NameTaken"]
-    assert told == [("Warning", message)]
+    assert told == [("SpecAdvice", message)]
     world.refused.clear()
     steps(world)
     assert sorted(world.replicas()) == ["job-worker-0", "job-worker-1"]
@@ -183,7 +183,7 @@ def test_a_tensorboard_that_cannot_be_made_holds_nothing_up() -> None:
 def test_warnings_about_a_spec_are_told_once() -> None:
     world = World(mpi())
     world.settle()
-    told = [e.message for e in world.events if e.reason == "Warning"]
+    told = [e.message for e in world.events if e.reason == "SpecAdvice"]
     assert told == [
         "spec.worker.template.spec.containers[0].command: has no effect: it is replaced by sshd"
     ]

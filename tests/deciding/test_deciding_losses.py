@@ -172,7 +172,7 @@ def test_a_gang_whose_nodes_have_other_clocks_is_remade_all_the_same() -> None:
     world.take_away("job-worker-1")
     world.settle()
     assert world.status.phase == "Running"
-    assert "GangRemade" in [event.reason for event in world.events]
+    assert "GangRecreated" in [event.reason for event in world.events]
 
 
 def test_an_elastic_job_in_which_others_have_done_their_work_goes_on() -> None:

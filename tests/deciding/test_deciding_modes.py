@@ -224,7 +224,7 @@ def test_a_rigid_gang_pauses_and_resumes_without_words_about_losses() -> None:
     world.settle()
     world.resume()
     world.settle()
-    assert [e.reason for e in world.events if e.reason == "GangRemade"] == []
+    assert [e.reason for e in world.events if e.reason == "GangRecreated"] == []
     assert len(world.replicas()) == 3
 
 
@@ -337,7 +337,7 @@ def test_an_elastic_job_grows_and_shrinks_without_touching_the_others() -> None:
     told = world.settle()
     assert [e.message for e in told] == [
         "From 2 to 5 replicas.",
-        "Made 3 pods: job-worker-2, job-worker-3, job-worker-4.",
+        "Created 3 pods: job-worker-2, job-worker-3, job-worker-4.",
     ]
     world.run()
     world.settle()

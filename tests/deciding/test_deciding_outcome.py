@@ -274,8 +274,8 @@ def test_a_lost_worker_remakes_the_whole_gang(manifest: dict[str, Any], how: str
     world.reap()
     told += world.settle()
     assert sorted(world.made[len(names) :]) == sorted(names)
-    assert [e.message for e in told if e.reason == "GangRemade"] == [
-        "worker-1 was taken away: all pods are made anew together, without using up restarts."
+    assert [e.message for e in told if e.reason == "GangRecreated"] == [
+        "worker-1 was taken away: all pods are recreated together, without using up restarts."
     ]
     world.run()
     world.settle()
@@ -287,7 +287,7 @@ def test_a_gang_whose_pods_vanish_all_at_once_is_told_of_too() -> None:
     world = World(mpi()).started()
     world.pods.clear()
     told = world.settle()
-    assert [e.reason for e in told] == ["GangRemade", "CreatedPods"]
+    assert [e.reason for e in told] == ["GangRecreated", "CreatedPods"]
     assert sorted(world.pods) == ["job-launcher", "job-worker-0", "job-worker-1"]
 
 

@@ -38,7 +38,7 @@ def fail(world: World, name: str, code: int = 1, **how: Any) -> Plan:
 
 
 def restart(world: World, name: str, code: int = 1) -> None:
-    """A whole restart: failed, counted, delay waited for, deleted, made anew, running."""
+    """A whole restart: failed, counted, delay waited for, deleted, recreated, running."""
     fail(world, name, code)
     world.wait(301)
     world.settle()
@@ -360,7 +360,7 @@ def test_a_restart_is_in_the_status_before_the_pod_goes() -> None:
     attempts = [e["value"] for c in pod["spec"]["containers"] for e in c["env"]
                 if e["name"] == "JOBYARD_ATTEMPT"]  # fmt: skip
     assert attempts == ["1"]
-    assert [e.message for e in plan.events] == ["Made 1 pod: job-worker-0."]
+    assert [e.message for e in plan.events] == ["Created 1 pod: job-worker-0."]
 
 
 @pytest.mark.parametrize("killed_after", STEPS)
@@ -403,7 +403,7 @@ def test_counts_are_found_again_in_the_pods_should_the_status_be_lost() -> None:
     world.settle()
     assert world.status.restarts == 2
     assert [row.restart_count for row in world.rows.values()] == [0, 1, 1]
-    assert len(world.made) == 5, "no pod was made anew"
+    assert len(world.made) == 5, "no pod was recreated"
 
 
 def test_a_failure_after_an_eviction_is_told_although_it_is_the_same_attempt() -> None:

@@ -78,7 +78,7 @@ def dealt(long: list[T], others: list[T], workers: int) -> list[T]:
 
 
 def shuffled_place(nodeid: str, seed: str) -> tuple[float, float]:
-    """Files stay together: what a file's tests share would be made anew for each of them."""
+    """Files stay together: what a file's tests share would be recreated for each of them."""
     module = nodeid.partition("::")[0]
     return random.Random(f"{seed}/{module}").random(), random.Random(f"{seed}/{nodeid}").random()
 

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "attach": (
         "attach",
-        "Show a run that was left to itself, or any job, to its end.",
+        "Show a detached run, or any job, until it ends.",
     ),
     "up": (
         "up",
@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status", "Show which engines are running."),
     "clean": (
         "clean",
-        "Remove what nobody needs any more, and claims on request.",
+        "Remove what is no longer needed, and claims on request.",
     ),
     "logs": ("logs", "Show the logs of all replicas of a job, merged."),
     "exec": ("exec", "Run a command in a replica."),
@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "get": ("get", "Show jobs, or the objects they are made of."),
     "describe": (
         "describe",
-        "Show how a job stands: conditions, replicas, events.",
+        "Show the state of a job: conditions, replicas, events.",
     ),
     "why": ("why", "Say why a job isn't running, or isn't finished."),
     "queues": ("queues", "Show queues: quota, use, and who waits."),
@@ -56,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "wait": ("wait", "Wait until a job has ended, or is in a phase."),
     "pause": (
         "modes:pause",
-        "Take the replicas of a job away until it is resumed.",
+        "Remove the replicas of a job until it is resumed.",
     ),
     "resume": ("modes:resume", "Start the replicas of a paused job again."),
     "scale": ("modes:scale", "Change how many replicas an elastic job has."),

@@ -41,8 +41,7 @@ from jobyard.controller.performing import Outcome, Perform, as_it_is
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.troubles import Troubles
 from jobyard.controller.world import World
-from jobyard.plan.facts.decision import Delete, Event, Observed, Plan
-from jobyard.plan.reporting.events import CREATED_PODS
+from jobyard.plan.facts.decision import Delete, Event, EventReason, Observed, Plan
 from jobyard.plan.table import decisions_of
 
 # What such an answer says of a write is that nobody knows whether it was done.
@@ -166,7 +165,7 @@ class Reconciler:
             made, is_well = creating.made - before, is_well and are_there
             if not are_there:
                 # Not what was planned; the pass that makes the rest tells of it.
-                events = tuple(each for each in events if each.reason != CREATED_PODS)
+                events = tuple(each for each in events if each.reason != EventReason.CREATED_PODS)
         if events:
             await self._tell(record, events, now)
         again_at = plan.look_again_at

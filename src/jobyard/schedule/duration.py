@@ -1,6 +1,6 @@
 """Who has been in a queue for longer than it allows: `maxDuration`.
 
-The age counts from the pod's creation. The pods of a T9k job would only be made anew, so the job is
+The age counts from the pod's creation. The pods of a T9k job would only be recreated, so the job is
 paused; all others are deleted.
 """
 

@@ -76,26 +76,26 @@ def engine_options(command: Decorated) -> Decorated:
     size = click.option(
         "--log-size", metavar="SIZE", default=f"{LOG_BYTES_DEFAULT >> 20}Mi", show_default=True,
         callback=lambda _c, _p, value: _bytes(value),
-        help="How much of a container's log is kept; of a longer one the beginning goes.",
+        help="How much of a container's log is kept; the oldest lines are dropped first.",
     )  # fmt: skip
     budget = click.option(
         "--disk-budget", metavar="SIZE", default=f"{DISK_BYTES_DEFAULT >> 30}Gi",
         show_default=True, callback=lambda _c, _p, value: _bytes(value),
-        help="How much the logs of replicas that are over may be together; the oldest go first.",
+        help="How much the logs of finished replicas may take up in all; the oldest go first.",
     )  # fmt: skip
     network = click.option(
         "--network", metavar="CIDR", default=str(DEFAULT_NETWORK), show_default=True,
         callback=lambda _c, _p, value: _network(value),
-        help="The private network of sandboxes; what has such an address outside is out of reach.",
+        help="The private network of sandboxes; outside addresses in it can't be reached.",
     )  # fmt: skip
     capacity = click.option(
         "--capacity", metavar="RESOURCE=AMOUNT,...", default="",
         callback=lambda _c, _p, value: _capacity(value),
-        help="What the machine counts as, such as cpu=300,memory=1Ti,nvidia.com/gpu=8; what isn't"
-        " named is measured.",
+        help="The machine's capacity, such as cpu=300,memory=1Ti,nvidia.com/gpu=8; what isn't named"
+        " is measured.",
     )  # fmt: skip
     preemption = click.option(
         "--no-preemption", is_flag=True,
-        help="Queues of higher priority wait for room, too, and take none from lower ones.",
+        help="Queues of higher priority wait for room instead of taking it from lower ones.",
     )  # fmt: skip
     return runtime(size(budget(network(capacity(preemption(command))))))

@@ -30,14 +30,14 @@ from jobyard.jobs.submission import SubmissionError, apply, is_job
 )  # fmt: skip
 @click.option(
     "--all", "takes_all", is_flag=True,
-    help="Send workflows, notebooks and what else only the platform has, too.",
+    help="Also send workflows, notebooks and other kinds that only the platform has.",
 )  # fmt: skip
 @deed_output
 @target_options
 def command(files: tuple[str, ...], takes_all: bool, output: str, target: Target) -> None:
     """Create the objects in files, or change them to what the files say.
 
-    What is wrong with a job is told before anything is changed.
+    Errors in jobs are reported before anything is changed.
     """
     results = accepted(read_sources(files), takes_all=takes_all, remedy="--all sends it")
     if not results:

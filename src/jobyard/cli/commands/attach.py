@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """Show what a run does, as `jobyard run` does, and wait for its end.
 
-    Without a name: the run of this machine that nobody looks at. A run whose engine has ended is
-    taken up with a new one. With the name of a job: that job, wherever it runs.
+    Without a name: the run on this machine that nobody is attached to. A run whose engine
+    has ended gets a new one. With the name of a job: that job, wherever it runs.
 
     Ctrl-C leaves the jobs running; `jobyard delete JOB` stops them. Exit codes are those of
     `jobyard run`.

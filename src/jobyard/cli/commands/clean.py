@@ -24,16 +24,16 @@ MEASURE_SECONDS: Final = 5.0
 @click.command("clean")
 @click.option(
     "--run", "runs", multiple=True, metavar="NAME",
-    help="This run, by its name or its job's; one that goes on is stopped.",
+    help="This run, by its name or its job's; one that still runs is stopped.",
 )  # fmt: skip
 @click.option("--runs", "all_runs", is_flag=True, help="All runs that have ended.")
 @click.option(
     "--claim", "claims", multiple=True, metavar="[NAMESPACE/]NAME",
-    help="What this claim holds.",
+    help="The contents of this claim.",
 )  # fmt: skip
 @click.option(
     "--claims", "all_claims", is_flag=True,
-    help="What all claims hold that no engine and no run has any more.",
+    help="The contents of all claims that no engine and no run uses any more.",
 )  # fmt: skip
 @data_dir_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
@@ -49,12 +49,12 @@ def command(
     output: str,
     **asked: Any,
 ) -> None:
-    """Remove what is kept and nobody needs: shows it with its size, and asks.
+    """Remove what is no longer needed: shows it with its size, and asks first.
 
-    By itself that is the logs of replicas' earlier attempts, what pods that are over have left, and
-    runs that never had a job. Runs that `jobyard attach` can still show go with --runs or --run,
-    and what claims hold only with --claim or --claims: checkpoints are there. What runs is left
-    alone.
+    By default: the logs of replicas' earlier attempts, what finished pods have left behind,
+    and runs that never had a job. Runs that `jobyard attach` can still show are removed
+    with --runs or --run, and what claims hold only with --claim or --claims: checkpoints
+    are there. Nothing that runs is touched.
     """
     home = home_of(os.environ)
     engine = DataFolder(data_dir.absolute()) if data_dir else standing(home)

@@ -51,7 +51,7 @@ def _lease_name(_c: click.Context, _p: click.Parameter, value: str | None) -> Le
     help="The cluster; absent: $KUBECONFIG, the pod's own cluster, or ~/.kube/config.",
 )
 @click.option("--context", help="The context of the kubeconfig; absent: its current one.")
-@click.option("--namespace", default="", help="Look after this namespace only.")
+@click.option("--namespace", default="", help="Work on this namespace only.")
 @click.option(
     "--gang-scheduler",
     type=click.Choice(["t9k", "none"]),
@@ -64,7 +64,7 @@ def _lease_name(_c: click.Context, _p: click.Parameter, value: str | None) -> Le
     type=click.IntRange(1, 256),
     default=16,
     show_default=True,
-    help="How many jobs of a namespace are looked at at a time; others have twice as many more.",
+    help="How many jobs of one namespace are worked on at once; in all, three times as many.",
 )
 @click.option(
     "--lease",
@@ -78,19 +78,19 @@ def _lease_name(_c: click.Context, _p: click.Parameter, value: str | None) -> Le
     show_default=True,
     metavar="HOST:PORT",
     callback=_host_and_port,
-    help="Where /metrics, /healthz and /readyz are.",
+    help="Where /metrics, /healthz and /readyz are served.",
 )
 @click.option(
     "--log-format",
     type=click.Choice([each.value for each in LogFormat]),
     default=LogFormat.TEXT.value,
     show_default=True,
-    help="How log lines look.",
+    help="The format of log lines.",
 )
 def command(
     **chosen: Any,
 ) -> None:
-    """Run the controller: make the pods of jobs, and keep their status.
+    """Run the controller: create the pods of jobs, and keep their status up to date.
 
     It runs until it is told to stop (SIGTERM, Ctrl-C). Being killed at any moment
     loses nothing: all it knows is in the cluster.

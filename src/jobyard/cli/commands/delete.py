@@ -39,7 +39,7 @@ _NAMED_MAX: Final = 4
 @click.argument("what", nargs=-1, metavar="[KIND NAME... | KIND/NAME... | JOB...]")
 @click.option(
     "-f", "--filename", multiple=True, type=FileName(), metavar="FILE",
-    help="What is in these files.",
+    help="The objects in these files.",
 )  # fmt: skip
 @click.option(
     "--cascade",
@@ -48,7 +48,7 @@ _NAMED_MAX: Final = 4
     show_default=True,
     help="What happens to what they own.",
 )
-@click.option("--grace-period", type=click.IntRange(min=0), help="Seconds a pod has to end.")
+@click.option("--grace-period", type=click.IntRange(min=0), help="Seconds a pod has to terminate.")
 @click.option("--wait/--no-wait", default=True, help="Wait until they are gone.")
 @click.option("--timeout", type=Duration(), default="60s", show_default=True, metavar="1m")
 @deed_output

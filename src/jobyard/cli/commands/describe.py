@@ -39,7 +39,7 @@ class Described(msgspec.Struct, frozen=True):
 @output_option()
 @target_options
 def command(what: tuple[str, ...], output: str, target: Target) -> None:
-    """Show how a job stands: conditions, replicas, and what happened.
+    """Show the state of a job: conditions, replicas, and what happened.
 
     Also of a pod, a service, or any other object that jobs are made of.
     """

@@ -29,12 +29,12 @@ ANNOUNCED_SECONDS: Final = 3.0
     "--timeout", type=Duration(), default="30s", show_default=True, metavar="30s",
     help="How long the engine has to stop before it is killed.",
 )  # fmt: skip
-@click.option("--keep-jobs", is_flag=True, help="Stop the engine alone; jobs go on.")
+@click.option("--keep-jobs", is_flag=True, help="Stop only the engine; jobs keep running.")
 @output_option()
 def command(data_dir: Path | None, timeout: float, keep_jobs: bool, output: str) -> None:
-    """Stop the engine and all replicas; no process of theirs is left.
+    """Stop the engine and all replicas; none of their processes is left.
 
-    What is stored stays: `jobyard up` goes on from there.
+    What is stored stays: `jobyard up` continues from there.
     """
     folder = DataFolder(data_dir.absolute()) if data_dir else standing(home_of(os.environ))
     try:

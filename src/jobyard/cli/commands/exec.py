@@ -26,7 +26,7 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 @click.argument("job")
 @click.argument("replica")
 @click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND...")
-@click.option("-i", "--stdin", is_flag=True, help="Pass the input on, also from a terminal.")
+@click.option("-i", "--stdin", is_flag=True, help="Pass input on, from a terminal too.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal.")
 @click.option("-c", "--container", default="", metavar="NAME", help="In this container.")
 @target_options
@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Run a command in a replica of JOB and end with its exit code.
 
-    REPLICA is a name such as worker-0, or the name of a pod. Input that is piped reaches the
-    command; that of a terminal does so with -i.
+    REPLICA is a name such as worker-0, or the name of a pod. Piped input reaches the
+    command; a terminal's only with -i.
     """
     is_piped = not terminal.is_terminal()
     has_terminal = how["tty"]

@@ -31,8 +31,10 @@ from jobyard.client.sender import Sender
 @click.command("get")
 @click.argument("what", nargs=-1, metavar="[KIND [NAME...] | KIND/NAME... | JOB...]")
 @click.option("-A", "--all-namespaces", is_flag=True, help="In all namespaces.")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Only those with the labels.")
-@click.option("-w", "--watch", is_flag=True, help="Go on showing what changes.")
+@click.option(
+    "-l", "--selector", default="", metavar="LABELS", help="Only those with these labels."
+)
+@click.option("-w", "--watch", is_flag=True, help="Keep showing what changes.")
 @click.option(
     "-o",
     "--output",
@@ -52,7 +54,7 @@ def command(
 ) -> None:
     """Show jobs, or objects of any kind that jobs are made of.
 
-    Without a KIND, all jobs, or those with the names.
+    Without a KIND: all jobs, or those named.
     """
     named = () if are_names(what) else tuple(chosen(what))
     if all_namespaces and (are_names(what) or any(choice.names for choice in named)):

@@ -41,7 +41,7 @@ from jobyard.schema.wording import suggestion
 
 @click.command("logs")
 @click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("-f", "--follow", is_flag=True, help="Keep showing lines until the job ends.")
 @click.option("--replica", default="", metavar="NAME", help="Only this one, such as worker-0.")
 @click.option("-c", "--container", default="", metavar="NAME", help="Only this container.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last lines of each log.")

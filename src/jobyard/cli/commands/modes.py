@@ -89,9 +89,9 @@ def _is_on(spec: dict[str, Any], mode: Mode) -> bool:
 @deed_output
 @target_options
 def pause(job: str, output: str, target: Target) -> None:
-    """Take all replicas of JOB away until it is resumed.
+    """Remove all replicas of JOB until it is resumed.
 
-    The job keeps its place and its counts. After `resume` each replica starts anew,
+    The job and its restart counts stay. After `resume` each replica starts again,
     with the command of its resumeSpecs if it has one.
     """
     _pause(target, job, output, to=True)
@@ -124,9 +124,9 @@ def _pause(target: Target, job: str, output: str, *, to: bool) -> None:
 @deed_output
 @target_options
 def debug(job: str, off: bool, output: str, target: Target) -> None:
-    """Put JOB into debug mode: everything is there, but the program isn't started.
+    """Put JOB into debug mode: everything is set up, but the program isn't started.
 
-    Replicas that run are made anew. Then `jobyard shell JOB REPLICA` opens a shell in one.
+    Running replicas are recreated. Then `jobyard shell JOB REPLICA` opens a shell in one.
     """
     already = "is not in debug mode" if off else "is already in debug mode"
     change = Change(

@@ -40,9 +40,9 @@ def open_(name: str, output: str, target: Target) -> None:
 @deed_output
 @target_options
 def close(name: str, output: str, target: Target) -> None:
-    """Let no gang of queue NAME start that hasn't started yet.
+    """Keep gangs of queue NAME that haven't started from starting.
 
-    What runs goes on, restarts included; what is submitted meanwhile waits. For example:
+    What runs keeps running, restarts included; what is submitted meanwhile waits. For example:
 
     jobyard queue close team-a
     """

@@ -31,7 +31,7 @@ NO_QUEUES: Final = (
 
 @click.command("queues")
 @click.argument("name", required=False, shell_complete=complete_queues)
-@click.option("-w", "--watch", is_flag=True, help="Go on showing what changes.")
+@click.option("-w", "--watch", is_flag=True, help="Keep showing what changes.")
 @click.option(
     "-o",
     "--output",
@@ -50,7 +50,7 @@ def command(name: str | None, watch: bool, output: str, target: Target) -> None:
     jobyard queues team-a
 
     SHARE is the largest part that a queue uses of any resource of its quota, or of the machine
-    where it has none. Of queues with one priority, the one with the lower share goes first.
+    where it has none. Among queues of equal priority, the one with the lower share goes first.
     """
 
     async def talk(sender: Sender, namespace: str) -> None:

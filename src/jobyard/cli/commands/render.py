@@ -33,7 +33,7 @@ def command(ctx: click.Context, file: str, output: str, defaults: bool) -> None:
     """Show the objects that the jobs in FILE are made of.
 
     Services, gang and pods go to standard output as manifests, and a line about each job to
-    standard error. What only a cluster can know, such as a job's uid, stands there as <uid>.
+    standard error. What only a cluster can know, such as a job's uid, is shown as <uid>.
     Secrets are hidden. FILE may be - for standard input.
     """
     results = [checked(document) for document in read_sources((file,))]

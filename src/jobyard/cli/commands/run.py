@@ -108,11 +108,15 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     metavar="PATH=VALUE",
     help="Change a field of the jobs, such as spec.replicaSpecs[0].replicas=2.",
 )
-@click.option("--strict", is_flag=True, help="Honour requests as Kubernetes does; don't cut down.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Honour resource requests as Kubernetes does; don't cut them down.",
+)
 @click.option("--keep", is_flag=True, help="Keep the jobs and their logs when they have ended.")
 @click.option(
     "-d", "--detach", is_flag=True,
-    help="Come back once the jobs are submitted; `jobyard attach` shows them.",
+    help="Return once the jobs are submitted; `jobyard attach` shows them.",
 )  # fmt: skip
 @click.option(
     "--timeout", type=Duration(), metavar="10m", help="Stop the jobs after this long; exit 124."

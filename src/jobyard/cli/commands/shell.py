@@ -27,8 +27,8 @@ _SCRIPT: Final = (
 def command(job: str, replica: str, container: str, target: Target) -> None:
     """Open a shell in a replica of JOB.
 
-    REPLICA is a name such as worker-0, or the name of a pod. The shell is that of the replica's
-    variable SHELL, else bash, else sh. The exit code is the shell's.
+    REPLICA is a name such as worker-0, or the name of a pod. The shell is the replica's
+    $SHELL, else bash, else sh. The exit code is the shell's.
     """
     wanted = Execution(
         namespace="",

@@ -29,12 +29,12 @@ MEASURE_SECONDS: Final = 0.4
 @output_option()
 @click.pass_context
 def command(ctx: click.Context, /, data_dir: Path | None, output: str) -> None:
-    """Show which engines are running, what ails them, and what is kept on the disk.
+    """Show which engines are running, what is wrong with them, and what is kept on the disk.
 
     Exit code 1 if there is none.
 
-    Those are the one of `up` and those of `run`; one that `up` was given a --data-dir for is
-    shown when the same is given here.
+    Shown are the engine of `up` and those of runs; an engine with a --data-dir is shown
+    when the same option is given here.
     """
     home = home_of(os.environ)
     folders = (

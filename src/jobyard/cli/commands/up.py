@@ -37,10 +37,10 @@ LOG_LINES: Final = 3
 
 
 @click.command("up")
-@click.option("--detach", "-d", is_flag=True, help="Go on in the background.")
+@click.option("--detach", "-d", is_flag=True, help="Run in the background.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N",
-    help="The port of the API server; absent: the one before, or any that is free.",
+    help="The port of the API server; absent: the last one used, or any that is free.",
 )  # fmt: skip
 @click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path),
@@ -61,7 +61,7 @@ LOG_LINES: Final = 3
 @engine_options
 @output_option()
 def command(detach: bool, data_dir: Path | None, output: str, **given: Any) -> None:
-    """Start the engine: an API server for kubectl, and all that runs jobs on this machine.
+    """Start the engine: an API server for kubectl, and everything that runs jobs on this machine.
 
     Jobs go on when the engine stops, and are taken over when it starts again;
     `jobyard down` stops them too. An engine with a --data-dir is one of its own: `status` and

@@ -23,12 +23,12 @@ _QUOTED = re.compile(r'write ("[^"\']*")$')
 
 @click.command("validate")
 @click.argument("files", nargs=-1, required=True, type=FileName(), metavar="FILE...")
-@click.option("--strict", is_flag=True, help="Take warnings for errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option(
     "--update-of",
     type=FileName(),
     metavar="FILE",
-    help="Check as a change of the objects in this file, which may have a status.",
+    help="Check as an update of the objects in this file, which may have a status.",
 )
 @click.option(
     "-o", "--output", type=click.Choice(("text", "json")), default="text", help="Output format."
@@ -43,7 +43,7 @@ def command(
     The verdict is the one the API server would give. FILE may be a folder, or - for
     standard input.
 
-    Exit code 0: all is right, 1: there are errors, 2: a file can't be read.
+    Exit code 0: no errors, 1: there are errors, 2: a file can't be read.
     """
     documents, unreadable = read_what_can_be(files)
     before = {_key(document): document.value for document in _old(update_of)}

@@ -89,7 +89,8 @@ def command(
 ) -> None:  # fmt: skip
     """Wait until a job, or another object, is in a phase, has a condition, or is gone.
 
-    Exit code 0: it is, 1: it ended otherwise, 124: time is up. What isn't there at all is gone.
+    Exit code 0: it is so, 1: it ended some other way, 124: time is up. An object that
+    doesn't exist counts as deleted.
     """
     other = _other(what)
     wish = _wish(wanted, other)

@@ -29,13 +29,13 @@ from jobyard.jobs.explaining.why import why
 def command(jobs: tuple[str, ...], output: str, target: Target) -> None:
     """Say why JOB isn't running, or isn't finished, and what would help.
 
-    First the cause, with numbers; then what would help; then the replicas, those that are alike
-    together, and what happened last. A JOB is NAME, or KIND/NAME where several kinds have the
-    name. For example:
+    First the cause, with numbers; then what would help; then the replicas, like ones
+    grouped, and what happened last. A JOB is NAME, or KIND/NAME where several kinds have
+    the name. For example:
 
     jobyard why train
 
-    Exit code 0: here is the answer, whatever it is; 2: there is no such job, or no answer.
+    Exit code 0: there is an answer, whatever it is; 2: there is no such job, or no answer.
     """
 
     async def talk(sender: Sender, namespace: str) -> list[Answer]:

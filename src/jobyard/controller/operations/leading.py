@@ -336,7 +336,7 @@ class _Seat:
             raise GarbledError(str(request)) from error
 
     def _lost(self, why: str) -> LeadershipLostError:
-        message = f"{self._name}: {self._identity} no longer leads, {why}; start the process anew"
+        message = f"{self._name}: {self._identity} no longer leads, {why}; restart the process"
         # Said before the work is cancelled, which may take its time.
         _log.error("%s", message)
         return LeadershipLostError(message)

@@ -32,7 +32,7 @@ def _job(seen: Seen) -> str:
 def _changed(seen: Seen, what: str) -> tuple[Remedy, ...]:
     """How a spec is changed: in a pause, or by another job where there is none."""
     if not seen.can_pause:
-        text_ = f"{what}: a {seen.kind} can't change, so delete it and apply the file anew"
+        text_ = f"{what}: a {seen.kind} can't change, so delete it and apply the file again"
         return (Remedy(text_, _command(seen, "delete", _job(seen))),)
     return (
         Remedy(
@@ -48,7 +48,7 @@ def _logs(seen: Seen, verdict: Verdict) -> tuple[Remedy, ...]:
 
 
 def _failed(seen: Seen, verdict: Verdict) -> tuple[Remedy, ...]:
-    again = "a job that has ended doesn't start again: delete it, and apply its file anew"
+    again = "a job that has ended doesn't start again: delete it, and apply its file again"
     return (*_logs(seen, verdict), Remedy(again, _command(seen, "delete", _job(seen))))
 
 
@@ -82,7 +82,7 @@ def _no_controller(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
     if seen.is_embedded:
         return (
             Remedy("see whether the engine is well", "jobyard status"),
-            Remedy("start it anew; jobs go on", "jobyard up"),
+            Remedy("start it again; jobs keep running", "jobyard up"),
         )
     return (
         Remedy(

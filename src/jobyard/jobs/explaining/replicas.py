@@ -89,7 +89,7 @@ def _without_pod(seen: Seen, replica: Replica) -> Why:
     if known is not None:
         return Why(known, _said_of(seen, replica, word))
     if replica.phase == "Deleted":
-        return Why(Reason.STARTING, "its pod is gone and will be made anew")
+        return Why(Reason.STARTING, "its pod is gone and will be recreated")
     return Why(Reason.PREPARING, replica.said or "its pod isn't made yet")
 
 

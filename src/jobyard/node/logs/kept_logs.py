@@ -2,7 +2,7 @@
 
     <data>/kept/<namespace>/<pod>/pods/<attempt>/logs/<container>/<run>.log
 
-A pod that is made anew has the name of the one before it, whose folder goes with its object. Of
+A pod that is recreated has the name of the one before it, whose folder goes with its object. Of
 each name the last few attempts are kept, and of all names those that were used last. How many bytes
 that may be is `disk_keeper`'s business.
 """

@@ -4,10 +4,10 @@ Which claims exist is the API server's to say; here is only where their files ar
 
     <kept>/<namespace>/<name>/          what a claim holds
                        .<name>.claim    who used it last (`Binding`)
-                       <name>~1/        what one of that name held that was deleted and made anew
+                       <name>~1/        what one of that name held that was deleted and recreated
     <kept>/.lock                        taken for a moment by whoever binds, or removes
 
-Nothing is removed here. A claim that was deleted and made anew begins empty, as on a cluster, and
+Nothing is removed here. A claim that was deleted and recreated begins empty, as on a cluster, and
 what the one before it held is put aside. The claims of two runs are not one deleted and one made
 anew: each run has an engine of its own, and finds what the one before it saved.
 """
@@ -31,7 +31,7 @@ from jobyard.node.volumes.users import users_of
 # What Kubernetes takes as a name; a path is made of it.
 _NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _LOCK: Final = ".lock"
-# In an engine's folder: what it is called in bindings, however often its folder was made anew.
+# In an engine's folder: what it is called in bindings, however often its folder was recreated.
 _ENGINE: Final = "claims.id"
 
 
@@ -142,7 +142,7 @@ class ClaimFolders:
         if users := [name for one in engines for name in users_of(Path(one), folder)]:
             raise VolumeError(
                 volume,
-                f"claim {folder.name} was deleted and made anew; {users[0]} still uses what it held"
+                f"claim {folder.name} was deleted and recreated; {users[0]} still uses what it held"
                 " before, and is waited for",
                 may_pass=True,
             )

@@ -36,6 +36,7 @@ from jobyard.plan.facts.decision import (
     ChildKey,
     Delete,
     Event,
+    EventReason,
     EventType,
     Observed,
     Plan,
@@ -61,7 +62,7 @@ from jobyard.plan.objects.manifests import Build, Manifests
 from jobyard.plan.objects.pods import Replica, replica_pod
 from jobyard.plan.reporting.advice import ADVICE_MAX, advice
 from jobyard.plan.reporting.conditions import DEBUG, condition
-from jobyard.plan.reporting.events import CREATED_PODS, changes, created, ends
+from jobyard.plan.reporting.events import changes, created, ends
 from jobyard.plan.reporting.status import Verdict, job_status, unscheduled_at
 from jobyard.plan.reporting.status_form import StatusForm
 from jobyard.schema.finding import dotted
@@ -84,7 +85,7 @@ def decide(seen: Observed, now: float, form: StatusForm) -> Plan:
     final = form.written(seen, status, now)
     if final == seen.status:
         # Events tell what changed: of nothing new there are none, but of pods made now.
-        made = tuple(event for event in plan.events if event.reason == CREATED_PODS)
+        made = tuple(event for event in plan.events if event.reason is EventReason.CREATED_PODS)
         return msgspec.structs.replace(plan, status=None, events=made)
     return msgspec.structs.replace(plan, status=final)
 
@@ -307,7 +308,7 @@ def _events(
     if stored is None:
         for finding in islice(advice(seen.description), ADVICE_MAX):
             text = f"{dotted(finding.path)}: {finding.text}"
-            yield Event("Warning", text, EventType.WARNING)
+            yield Event(EventReason.SPEC_ADVICE, text, EventType.WARNING)
     yield from changes(stored, status, None)
     mode = seen.description.run_mode
     if not is_debugging(mode):
@@ -319,8 +320,8 @@ def _events(
         yield from ends(seen.description, told, used)
         if broken is not None:
             yield Event(
-                "GangRemade",
-                f"{broken.short_name} was taken away: all pods are made anew together, without"
+                EventReason.GANG_RECREATED,
+                f"{broken.short_name} was taken away: all pods are recreated together, without"
                 " using up restarts.",
                 EventType.WARNING,
             )

@@ -17,7 +17,7 @@ from jobyard.plan.deciding.phases import started_at
 from jobyard.plan.deciding.pods import delete_of, overdue
 from jobyard.plan.deciding.supporting import equipment
 from jobyard.plan.facts.deadline import clock_of
-from jobyard.plan.facts.decision import Delete, Event, Observed, Plan, earliest
+from jobyard.plan.facts.decision import Delete, Event, EventReason, Observed, Plan, earliest
 from jobyard.plan.facts.outcome import Outcome
 from jobyard.plan.facts.standing import Standing, memories_of, pods_by_replica, standing_of
 from jobyard.plan.moments import seconds_of
@@ -106,7 +106,7 @@ def _initialized(stored: JobStatus | None, standings: tuple[Standing, ...]) -> H
 
 def _cleaned(deletes: tuple[Delete, ...]) -> tuple[Event, ...]:
     pods = [delete.name for delete in deletes if delete.kind == "Pod"]
-    return (Event("CleanedUp", f"Deleted {named(pods)}."),) if pods else ()
+    return (Event(EventReason.CLEANED_UP, f"Deleted {named(pods)}."),) if pods else ()
 
 
 def after_the_end(seen: Observed, stored: JobStatus, now: float) -> tuple[Plan, JobStatus]:

@@ -103,6 +103,29 @@ class EventType(StrEnum):
     WARNING = "Warning"
 
 
+class EventReason(StrEnum):
+    """What an event is about, in a word to search for; ends and obstacles bring their own."""
+
+    SPEC_ADVICE = "SpecAdvice"
+    CREATED_PODS = "CreatedPods"
+    STARTED = "Started"
+    REPLICA_FAILED = "ReplicaFailed"
+    REPLICA_LOST = "ReplicaLost"
+    RESTARTING = "Restarting"
+    GANG_RECREATED = "GangRecreated"
+    PAUSED = "Paused"
+    RESUMING = "Resuming"
+    SCALED = "Scaled"
+    CLEANED_UP = "CleanedUp"
+    # Of a kind whose roles, and the whole, are tried again.
+    ROLE_SUCCEEDED = "RoleSucceeded"
+    ROLE_FAILED = "RoleFailed"
+    RETRYING = "Retrying"
+    RETRIED = "Retried"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
 class Event(msgspec.Struct, frozen=True):
     """Something a person would want to know, about the job."""
 

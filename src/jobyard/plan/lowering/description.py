@@ -174,7 +174,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     min_replicas: int | None = None
     # The replicas work together: when one fails or is lost, others fail for want of it.
     is_collective: bool = True
-    # A single pod can't be taken back in: when one is lost, all are made anew together.
+    # A single pod can't be taken back in: when one is lost, all are recreated together.
     is_rigid: bool = False
     # The first replica learns the hosts at its start, so another number makes it anew.
     remakes_first: bool = False

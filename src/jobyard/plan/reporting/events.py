@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobyard.api.parts.status import ConditionType, JobStatus, Phase, ReplicaPhase, Truth
-from jobyard.plan.facts.decision import HINDRANCES, QUOTA_EXCEEDED, Event, EventType
+from jobyard.plan.facts.decision import HINDRANCES, QUOTA_EXCEEDED, Event, EventReason, EventType
 from jobyard.plan.facts.ends import delay_seconds
 from jobyard.plan.facts.last_words import shortened
 from jobyard.plan.facts.outcome import Outcome
@@ -17,7 +17,6 @@ from jobyard.plan.facts.standing import Standing, State
 from jobyard.plan.lowering.description import Description
 from jobyard.plan.reporting.conditions import UNSCHEDULED, condition, end_text
 
-CREATED_PODS = "CreatedPods"
 _NAMED_MAX = 5
 _MESSAGE_LENGTH_MAX = 1000
 
@@ -30,7 +29,7 @@ def named(names: Sequence[str]) -> str:
 def created(names: Sequence[str]) -> Iterator[Event]:
     if names:
         pods = "1 pod" if len(names) == 1 else f"{len(names)} pods"
-        yield Event(CREATED_PODS, f"Made {pods}: {named(names)}.")
+        yield Event(EventReason.CREATED_PODS, f"Created {pods}: {named(names)}.")
 
 
 def ends(description: Description, standings: Sequence[Standing], used: int) -> Iterator[Event]:
@@ -44,7 +43,7 @@ def ends(description: Description, standings: Sequence[Standing], used: int) -> 
         numbers[standing.name] = used
     # Who began it is told of first.
     fresh = sorted((s for s in standings if _is_news(s)), key=lambda s: bool(s.follows))
-    for reason, is_lost in (("ReplicaLost", True), ("ReplicaFailed", False)):
+    for reason, is_lost in ((EventReason.REPLICA_LOST, True), (EventReason.REPLICA_FAILED, False)):
         of_them = [s for s in fresh if (s.state is State.LOST) is is_lost]
         for standing in of_them[:_NAMED_MAX]:
             message = _end_message(description, standing, numbers[standing.name])
@@ -55,7 +54,7 @@ def ends(description: Description, standings: Sequence[Standing], used: int) -> 
             yield Event(reason, f"Also {what}: {named(names)}.", EventType.WARNING)
     again = [s.short_name for s in standings if s.is_newly_counted and s.state is State.SUCCEEDED]
     if again:
-        yield Event("Restarting", f"Exited 0, restarting: {named(again)}.")
+        yield Event(EventReason.RESTARTING, f"Exited 0, restarting: {named(again)}.")
 
 
 def _is_news(standing: Standing) -> bool:
@@ -64,7 +63,7 @@ def _is_news(standing: Standing) -> bool:
         return False
     if standing.is_undecided:
         return False
-    # By uid: a pod made anew uncounted is the same attempt as the one before it.
+    # By uid: a pod recreated uncounted is the same attempt as the one before it.
     is_told = memory.phase is ReplicaPhase.FAILED and memory.uid == pod.uid
     was_undecided = is_told and standing.is_final and memory.restart_at is not None
     return not is_told or standing.is_newly_counted or was_undecided
@@ -75,7 +74,7 @@ def _end_message(description: Description, standing: Standing, used: int) -> str
     words = f": {shortened(said, _MESSAGE_LENGTH_MAX // 2)}" if said else ""
     head = f"{standing.short_name}: {end_text(standing)}"
     if standing.state is State.LOST:
-        return f"{head}; taken away by the cluster, made anew without using up restarts{words}"
+        return f"{head}; taken away by the cluster, recreated without using up restarts{words}"
     after = f" after {standing.follows}" if standing.follows else ""
     if not standing.is_newly_counted:
         return f"{head}{after}; not started again{words}"
@@ -95,13 +94,13 @@ def changes(old: JobStatus | None, new: JobStatus, end: Outcome | None) -> Itera
     before = old.phase if old is not None else None
     yield from _initialized(old, new)
     if new.start_time and not (old and old.start_time):
-        yield Event("Started", "The job has started.")
+        yield Event(EventReason.STARTED, "The job has started.")
     if new.phase is Phase.PAUSED and before is not Phase.PAUSED:
-        yield Event("Paused", f"The job is paused (pause {new.pause_count}).")
+        yield Event(EventReason.PAUSED, f"The job is paused (pause {new.pause_count}).")
     if new.phase is Phase.RESUMING and before is not Phase.RESUMING:
-        yield Event("Resuming", f"Resuming after pause {new.pause_count}.")
+        yield Event(EventReason.RESUMING, f"Resuming after pause {new.pause_count}.")
     if old is not None and old.replicas and old.replicas != new.replicas and end is None:
-        yield Event("Scaled", f"From {old.replicas} to {new.replicas} replicas.")
+        yield Event(EventReason.SCALED, f"From {old.replicas} to {new.replicas} replicas.")
     yield from _hindered(old, new)
     if end is not None:
         is_good = end.phase is Phase.SUCCEEDED

@@ -15,12 +15,21 @@ import msgspec
 from jobyard.api.parts.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
 from jobyard.api.taskset import TaskSetSpec
 from jobyard.plan.deciding.pods import Movement, delete_of, overdue, together
-from jobyard.plan.facts.decision import ChildKey, Delete, Event, EventType, Observed, Plan, earliest
+from jobyard.plan.facts.decision import (
+    ChildKey,
+    Delete,
+    Event,
+    EventReason,
+    EventType,
+    Observed,
+    Plan,
+    earliest,
+)
 from jobyard.plan.facts.pod_facts import Pod
 from jobyard.plan.facts.standing import State
 from jobyard.plan.objects.manifests import Build, Manifests
 from jobyard.plan.reporting.advice import ADVICE_MAX, advice
-from jobyard.plan.reporting.events import CREATED_PODS, created
+from jobyard.plan.reporting.events import created
 from jobyard.plan.taskset.attempt import Attempt, numbered, observed_attempt, units
 from jobyard.plan.taskset.control_unit import delete_unit, unit_manifest
 from jobyard.plan.taskset.ending import (
@@ -64,7 +73,7 @@ def decide_taskset(seen: Observed, now: float, spec: TaskSetSpec) -> Plan:
     plan, status = _between(attempt) if phase in REMOVING else _while_it_lives(attempt)
     if status == seen.status:
         # Events tell what changed: of nothing new there are none, but of pods made now.
-        made = tuple(event for event in plan.events if event.reason == CREATED_PODS)
+        made = tuple(event for event in plan.events if event.reason is EventReason.CREATED_PODS)
         return msgspec.structs.replace(plan, status=None, events=made)
     stored = seen.status
     assert stored is None or isinstance(stored, TaskSetStatus)
@@ -81,7 +90,7 @@ def _advice(seen: Observed, stored: TaskSetStatus | None) -> Iterator[Event]:
     if stored is None:
         for finding in islice(advice(seen.description), ADVICE_MAX):
             text = f"{dotted(finding.path)}: {finding.text}"
-            yield Event("Warning", text, EventType.WARNING)
+            yield Event(EventReason.SPEC_ADVICE, text, EventType.WARNING)
 
 
 def _between(attempt: Attempt) -> tuple[Plan, TaskSetStatus]:

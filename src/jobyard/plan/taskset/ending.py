@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from jobyard.api.parts.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
 from jobyard.plan.deciding.cleanup import in_order
 from jobyard.plan.deciding.pods import Movement, delete_of, overdue, together
-from jobyard.plan.facts.decision import Child, Delete, Event, Plan, earliest
+from jobyard.plan.facts.decision import Child, Delete, Event, EventReason, Plan, earliest
 from jobyard.plan.reporting.events import named
 from jobyard.plan.taskset.attempt import Attempt, units
 from jobyard.plan.taskset.control_unit import delete_unit, unit_name
@@ -43,7 +43,7 @@ def completing(
     status = taskset_status(attempt, closed(groups, verdict), saying)
     plan = _removal(attempt, units(attempt.seen))
     pods = [delete.name for delete in plan.deletes if delete.kind == "Pod"]
-    events = (Event("CleanedUp", f"Deleted {named(pods)}."),) if pods else ()
+    events = (Event(EventReason.CLEANED_UP, f"Deleted {named(pods)}."),) if pods else ()
     return _with_events(plan, events), status
 
 

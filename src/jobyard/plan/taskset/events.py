@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jobyard.api.parts.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
-from jobyard.plan.facts.decision import Event, EventType, Observed
+from jobyard.plan.facts.decision import Event, EventReason, EventType, Observed
 from jobyard.plan.facts.last_words import shortened
 from jobyard.plan.facts.standing import State
 from jobyard.plan.reporting.conditions import end_text
@@ -37,19 +37,24 @@ def replica_events(groups: Sequence[Group]) -> Iterator[Event]:
     closed = {group.policy.name for group in groups if group.end is not None}
     for member in failed[:_NAMED_MAX]:
         is_again = member.standing.is_newly_counted and member.policy.name not in closed
-        yield Event("ReplicaFailed", _failure(member, is_again=is_again), EventType.WARNING)
+        yield Event(
+            EventReason.REPLICA_FAILED, _failure(member, is_again=is_again), EventType.WARNING
+        )
     if len(failed) > _NAMED_MAX:
         names = [m.standing.short_name for m in failed[_NAMED_MAX:]]
-        yield Event("ReplicaFailed", f"More replicas failed: {named(names)}.", EventType.WARNING)
+        yield Event(
+            EventReason.REPLICA_FAILED, f"More replicas failed: {named(names)}.", EventType.WARNING
+        )
     lost = [m.standing.short_name for m in members if m.is_lost]
     if lost:
-        text = f"Lost, and made anew without using up retries: {named(lost)}."
-        yield Event("ReplicaLost", text, EventType.WARNING)
+        text = f"Lost, and recreated without using up retries: {named(lost)}."
+        yield Event(EventReason.REPLICA_LOST, text, EventType.WARNING)
     for group in groups:
         if group.has_just_ended and group.end is not None:
             good = group.end.succeeded
             type_ = EventType.NORMAL if good else EventType.WARNING
-            yield Event("RoleSucceeded" if good else "RoleFailed", group.end.text, type_)
+            reason = EventReason.ROLE_SUCCEEDED if good else EventReason.ROLE_FAILED
+            yield Event(reason, group.end.text, type_)
 
 
 def _is_news(member: Member) -> bool:
@@ -71,16 +76,19 @@ def taskset_events(old: TaskSetStatus | None, new: TaskSetStatus) -> Iterator[Ev
     """What the TaskSet as a whole went through."""
     before = old or TaskSetStatus()
     if new.start_at and not before.start_at:
-        yield Event("Started", "The TaskSet has started.")
+        yield Event(EventReason.STARTED, "The TaskSet has started.")
     is_removing = new.phase in REMOVING and before.phase not in REMOVING
     if is_removing and new.total_retried_count == (before.total_retried_count or 0):
-        yield Event("Retrying", new.state_message, EventType.WARNING)
+        yield Event(EventReason.RETRYING, new.state_message, EventType.WARNING)
     if (new.total_retried_count or 0) > (before.total_retried_count or 0):
-        yield Event("Retried", f"Attempt {new.total_retried_count} of the TaskSet begins.")
+        yield Event(
+            EventReason.RETRIED, f"Attempt {new.total_retried_count} of the TaskSet begins."
+        )
     if new.phase is TaskSetPhase.COMPLETED and before.phase is not TaskSetPhase.COMPLETED:
         good = new.state is TaskSetState.SUCCEEDED
         type_ = EventType.NORMAL if good else EventType.WARNING
-        yield Event("Succeeded" if good else "Failed", new.state_message, type_)
+        reason = EventReason.SUCCEEDED if good else EventReason.FAILED
+        yield Event(reason, new.state_message, type_)
 
 
 def obstacle_events(

@@ -34,7 +34,7 @@ NO_EXIT_CODE = -1
 # A node that refuses pods must not make it a hot loop.
 LOST_SECONDS = 5
 # In the row of a replica that somebody told to go, while something of it still ran.
-BEING_DELETED = "Its pod is being deleted and will be made anew."
+BEING_DELETED = "Its pod is being deleted and will be recreated."
 
 _WITHOUT_LIVE_POD = (RoleReplicaPhase.COMPLETED, RoleReplicaPhase.RETRY_PENDING)
 OVER = (TaskSetState.SUCCEEDED, TaskSetState.FAILED)

@@ -166,9 +166,9 @@ def _present(member: Member) -> tuple[RoleReplicaPhase, str]:
             return _P.DELETION_REQUESTED, "Its pod is being deleted; its node can't be reached."
         return _P.DELETION_REQUESTED, BEING_DELETED
     if standing.state is State.LOST:
-        return _P.DELETION_PENDING, f"Lost: {end_text(standing)}; its pod will be made anew."
+        return _P.DELETION_PENDING, f"Lost: {end_text(standing)}; its pod will be recreated."
     if standing.state is State.OUTDATED:
-        return _P.DELETION_PENDING, "Its control unit was replaced; its pod will be made anew."
+        return _P.DELETION_PENDING, "Its control unit was replaced; its pod will be recreated."
     was_running = row is not None and row.phase is _P.RUNNING and row.pod_uid == pod.uid
     if standing.state is State.RUNNING or was_running:
         return _P.RUNNING, ""

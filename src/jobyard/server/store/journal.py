@@ -132,7 +132,7 @@ class Journal:
         """What is said of a file that can be opened and not understood."""
         return JournalError(
             f"{self._name} is damaged: {why}; put a copy from before in its place,"
-            " or move it away to begin anew without the objects in it"
+            " or move it away to start over without the objects in it"
         )
 
     def write(self, batch: Batch) -> None:

@@ -3,7 +3,7 @@
 What the container writes lands in its scratch folder, by overlay mounts, and the machine never sees
 it. As root one overlay covers the machine's root, and one each the file systems mounted below it.
 An ordinary user can't have the first: the kernel keeps mounts of others in their places, and a
-folder with such mounts in it is no lower layer. There the folders above them are made anew, as
+folder with such mounts in it is no lower layer. There the folders above them are recreated, as
 plain folders of the scratch, and the overlays begin below.
 
 Nothing is undone here: all mounts end with the mount namespace. Who calls says which folders stay

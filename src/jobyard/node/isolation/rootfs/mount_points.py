@@ -90,7 +90,7 @@ class MadeFolders:
             for _ in range(_CLAIMS_MAX):
                 if not os.path.exists(path):
                     self._make(path, is_folder=is_folder)
-                # Another engine may remove it until it is locked; then it is made anew.
+                # Another engine may remove it until it is locked; then it is recreated.
                 with contextlib.suppress(FileNotFoundError):
                     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
                     fcntl.flock(descriptor, fcntl.LOCK_SH)
