@@ -115,7 +115,6 @@ class World:
             description=self.description,
             wanted=self.wanted,
             generation=self.generation,
-            created_at=START,
             is_deleting=self.is_deleting,
             status=self.status,
             pods=tuple(self.pods.values()),

@@ -154,7 +154,7 @@ def test_roles_say_when_pods_restart_what_ends_the_job_and_what_is_cleaned_up() 
     manager, worker, batch = description.roles
     for role in (manager, worker):
         assert role.restart == Restart(RestartPolicy.ON_FAILURE, 6)
-        assert role.must_not_end
+        assert role.serves
         assert role.clean_up is CleanUpPolicy.ALL
         assert not role.waits_for_others
     assert batch.restart == Restart(RestartPolicy.ON_FAILURE, 6)
@@ -162,7 +162,7 @@ def test_roles_say_when_pods_restart_what_ends_the_job_and_what_is_cleaned_up() 
     assert batch.is_single
     assert batch.is_numbered
     assert batch.waits_for_others
-    assert not batch.must_not_end
+    assert not batch.serves
     assert description.ending == Ending(
         success=({"batchjob": (0,)},),
         failure=({"batchjob": (0,)},),

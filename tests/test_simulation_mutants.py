@@ -387,7 +387,7 @@ def hopeless_jobs_go_on(patch: Patch) -> None:
 
 
 def jobs_are_initialized_before_their_pods_are_there(patch: Patch) -> None:
-    said = conditions.Holding(conditions.YES, "-", conditions.INITIALIZED)
+    said = conditions.ConditionValue(conditions.YES, "-", conditions.INITIALIZED)
     patch.setattr(initialization, "_coming", lambda *_: said)
 
 

@@ -63,7 +63,7 @@ class Life:
         self.names = [c["name"] for c in pod["spec"]["containers"]]
         self.main = role.main_container if role is not None else self.names[0]
         # When it ends, whatever its code, it failed.
-        self.is_server = role is not None and role.must_not_end
+        self.is_server = role is not None and role.serves
         self.has_init = bool(pod["spec"]["initContainers"])
         self.phase = "Pending"
         self.reason = ""

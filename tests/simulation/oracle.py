@@ -15,7 +15,7 @@ from simulation.violation import ViolationError
 
 
 def has_failed(role: Role, life: Life) -> bool:
-    return life.exit_code != 0 or role.must_not_end
+    return life.exit_code != 0 or role.serves
 
 
 def wants_restart(role: Role, life: Life) -> bool:

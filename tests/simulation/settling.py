@@ -117,7 +117,7 @@ def _is_kept_running(simulation: Simulation, life: Life, born: dict[str, int]) -
     if job is None or not life.role:
         return True
     role = next((r for r in job.description.roles if r.type == life.role), None)
-    if role is not None and role.must_not_end:
+    if role is not None and role.serves:
         return True
     return len(job.lives) - born.get(job.uid, 0) > _LIVES_MAX and _may_go_on(job)
 

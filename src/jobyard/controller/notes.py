@@ -38,7 +38,7 @@ class Lowered(msgspec.Struct, frozen=True):
 
 
 class Note:
-    """Of one job."""
+    """What the controller remembers of one job."""
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
@@ -52,7 +52,7 @@ class Note:
         self.secrets: dict[str, Child] = {}
         self.has_asked_for_secrets = False
         # The version that a status was written on without an answer: it may be another one by now.
-        self.unsure_of = ""
+        self.unconfirmed_version = ""
         # Pods, by name, that may have been made although nobody said so.
         self.unanswered: set[str] = set()
         self.lost_nodes: frozenset[str] = frozenset()
@@ -71,7 +71,7 @@ class Note:
 
 
 class Notes:
-    """Of all jobs."""
+    """The notes of all jobs."""
 
     def __init__(self, *, has_gang_scheduler: bool = True) -> None:
         self._has_gang_scheduler = has_gang_scheduler

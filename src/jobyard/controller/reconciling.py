@@ -72,7 +72,6 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     # Seconds from its creation until all of it ran, when that has just come.
     started_after: float | None = None
-    has_written: bool = False
     # Why nothing could be decided; the job says so itself.
     problem: str = ""
 
@@ -185,7 +184,6 @@ class Reconciler:
             pods_created=made,
             restarts=restarts,
             started_after=_started_after(record, plan, now),
-            has_written=plan.status is not None,
         )
 
     async def _settle_status(self, record: JobRecord, plan: Plan) -> bool:
@@ -196,7 +194,9 @@ class Reconciler:
         """
         if plan.status is not None:
             return await self._write_status(record, plan.status)
-        if self._notes.of(record).unsure_of == record.version and (plan.deletes or plan.pods):
+        if self._notes.of(record).unconfirmed_version == record.version and (
+            plan.deletes or plan.pods
+        ):
             assert record.status is not None, "what is planned rests on a status"
             return await self._write_status(record, record.status)
         return True
@@ -205,12 +205,12 @@ class Reconciler:
         note = self._notes.of(record)
         outcome = await self._sent(record, _status_request(record, status))
         if outcome is None or outcome.status >= _SERVER_ERROR:
-            note.unsure_of = record.version
+            note.unconfirmed_version = record.version
             return False
         await self._troubles.answered(record, outcome, self._now())
         if not outcome.is_ok:
             return False
-        note.unsure_of = ""
+        note.unconfirmed_version = ""
         name = record.kind.name
         self._world.jobs[name].absorb(self._world.decode_job[name](outcome.body))
         return True

@@ -78,7 +78,6 @@ class World:
             description=lowered.description,
             wanted=lowered.wanted,
             generation=record.metadata.generation,
-            created_at=record.created_at,
             is_deleting=record.is_deleting,
             status=record.status,
             pods=pods,

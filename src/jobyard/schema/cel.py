@@ -3,7 +3,7 @@
 The environment has the standard library, strings, math, encoders and optionals, and those
 functions of Kubernetes that can be said in a few lines (`_FUNCTIONS`). A rule whose evaluation
 fails (a field that isn't there) does not hold: the API server sees it the same way. A rule with
-a function that isn't here does not compile; `wrong_with` names it.
+a function that isn't here does not compile; `problem_with` names it.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _bound(expression: str, optional_old: bool) -> str:
     return _OPTIONAL_OLD.replace("RULE", expression) if optional_old else expression
 
 
-def wrong_with(
+def problem_with(
     expression: str, kind: str = "", *, optional_old: bool = False, is_text: bool = False
 ) -> str | None:
     """Why an expression can't be used at a value of a JSON type; None if it can.

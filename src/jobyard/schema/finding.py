@@ -19,7 +19,7 @@ class Severity(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """What a schema can find wrong, for who tells it in other words than ours."""
+    """What a schema can find wrong, for callers that word it themselves."""
 
     TYPE = "type"
     FORMAT = "format"

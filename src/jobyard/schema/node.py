@@ -1,7 +1,7 @@
 """A structural schema, read once into values that are quick to walk.
 
 `compiled` takes the OpenAPI dialect of a CRD, ours or a user's, with all that a structural
-schema may say. Whether it is structural is for who takes the CRD to find out.
+schema may say. Whether it is structural is for callers that take the CRD to find out.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def faults(value: Any, node: Node, path: Path, old: Any = None) -> list[Finding]
 
 
 def shape_faults(value: Any, node: Node, path: Path, old: Any = msgspec.UNSET) -> list[Finding]:
-    """All faults but those of rules. What is as it was in `old` is let be."""
+    """All faults but those of rules. Values unchanged from `old` are not checked."""
     found: list[Finding] = []
     _gather_shape_faults(value, node, path, old, found)
     return found

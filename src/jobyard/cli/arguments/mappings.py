@@ -1,4 +1,4 @@
-"""`--pvc NAME=DIR`, `--image PATTERN=ENV`, and $JOBYARD_IMAGES for who says the same each time."""
+"""`--pvc NAME=DIR`, `--image PATTERN=ENV`, and $JOBYARD_IMAGES for those who always say it."""
 
 from __future__ import annotations
 

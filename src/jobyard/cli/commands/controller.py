@@ -152,7 +152,7 @@ async def _run(flags: Flags) -> None:
 
 
 async def _until_stopped(task: asyncio.Future[None], controller: Controller) -> None:
-    """The first signal lets passes come to their end; so does nothing longer than that."""
+    """The first signal lets running passes finish, for STOP_SECONDS at most."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -17,20 +17,20 @@ import msgspec
 from jobyard.api.parts.status import ConditionType, JobStatus, Phase
 from jobyard.plan.deciding.finishing import after_the_end, ending
 from jobyard.plan.deciding.initialization import Initialization, initialization, obstructed_pods
+from jobyard.plan.deciding.lookups import with_lookups
 from jobyard.plan.deciding.phases import has_started, phase_of, started_at
 from jobyard.plan.deciding.pods import (
-    ASK_AGAIN_SECONDS,
     Movement,
     broken_by,
-    coming,
-    everything_goes,
-    going,
+    delete_all,
+    merged,
     overdue,
-    together,
+    pods_to_create,
+    pods_to_delete,
 )
 from jobyard.plan.deciding.recovery import Course, course_of, decided_together
 from jobyard.plan.deciding.restarts import with_delays, with_restarts
-from jobyard.plan.deciding.supporting import Equipment, equipment
+from jobyard.plan.deciding.supporting import Supporting, supporting_of
 from jobyard.plan.facts.deadline import Clock, clock_of, deadline_at, deadline_passed
 from jobyard.plan.facts.decision import (
     ChildKey,
@@ -44,7 +44,6 @@ from jobyard.plan.facts.decision import (
 )
 from jobyard.plan.facts.outcome import Outcome, outcome
 from jobyard.plan.facts.pod_facts import Pod
-from jobyard.plan.facts.slow_starts import slow_to_start
 from jobyard.plan.facts.standing import (
     Memory,
     Standing,
@@ -63,13 +62,12 @@ from jobyard.plan.objects.pods import Replica, replica_pod
 from jobyard.plan.reporting.advice import ADVICE_MAX, advice
 from jobyard.plan.reporting.conditions import DEBUG, condition
 from jobyard.plan.reporting.events import changes, created, ends
-from jobyard.plan.reporting.status import Verdict, job_status, unscheduled_at
+from jobyard.plan.reporting.status import Verdict, job_status
 from jobyard.plan.reporting.status_form import StatusForm
 from jobyard.schema.finding import dotted
 
 _OVER = (Phase.SUCCEEDED, Phase.FAILED)
 _ON_THE_WAY_OUT = (State.LEAVING, State.OUTDATED)
-_ASK_SOON_SECONDS = 1
 
 
 def decide(seen: Observed, now: float, form: StatusForm) -> Plan:
@@ -129,16 +127,16 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
     end, due = _end(description, standings, clock, now)
     if end is not None:
         return ending(seen, stored, standings, end, now)
-    gear = equipment(seen)
+    supporting = supporting_of(seen)
     init = initialization(
         seen,
-        gear,
+        supporting,
         stored.conditions if stored else (),
         standings,
         has_started=has_started(stored, standings),
     )
     is_paused = wants_pause(description.run_mode)
-    movement, standings = _movement(seen, stored, standings, init, gear, now)
+    movement, standings = _movement(seen, stored, standings, init, supporting, now)
     pause_count = (stored.pause_count or 0) if stored is not None else 0
     phase = phase_of(description, stored, standings, _replicas(seen), is_paused=is_paused)
     if phase is Phase.PAUSED and (stored is None or stored.phase is not Phase.PAUSED):
@@ -157,17 +155,19 @@ def _while_it_lives(seen: Observed, stored: JobStatus | None, now: float) -> tup
         waits_for=movement.waits_for,
     )
     status = job_status(seen, stored, standings, verdict, now)
-    pods = Manifests(dict(_pod(seen, standing, course, pause_count) for standing in movement.comes))
+    pods = Manifests(
+        dict(_pod(seen, standing, course, pause_count) for standing in movement.creates)
+    )
     plan = Plan(
-        supporting=gear.creates,
+        supporting=supporting.creates,
         probes=Manifests(dict(_probes(seen, init))),
-        deletes=(*_replaced(seen, gear), *movement.deletes),
+        deletes=(*_replaced(seen, supporting), *movement.deletes),
         pods=pods,
         events=tuple(_events(seen, stored, status, standings, pods)),
         nodes_to_ask=movement.nodes_to_ask,
         look_again_at=earliest(movement.look_again_at, due),
     )
-    return _with_lookups(plan, seen, standings, now), status
+    return with_lookups(plan, seen, standings, now), status
 
 
 def _end(
@@ -185,26 +185,10 @@ def _end(
     return end, due
 
 
-def _with_lookups(plan: Plan, seen: Observed, standings: tuple[Standing, ...], now: float) -> Plan:
-    """What has to be asked for, and when to look again for want of an event."""
-    page_due, slow = _page_due(seen, standings, now), slow_to_start(standings, now)
-    return msgspec.structs.replace(
-        plan,
-        pods_to_ask=slow.uids,
-        asks_for_job_url=page_due is not None,
-        look_again_at=earliest(
-            plan.look_again_at,
-            slow.look_again_at,
-            unscheduled_at(standings, now),
-            page_due,
-        ),
-    )
-
-
-def _replaced(seen: Observed, gear: Equipment) -> tuple[Delete, ...]:
+def _replaced(seen: Observed, supporting: Supporting) -> tuple[Delete, ...]:
     """Supporting objects of another spec go after the pods that use them."""
     has_users = any(not is_same_spec(p.revision, seen.description) for p in _replicas(seen))
-    return () if has_users else gear.deletes
+    return () if has_users else supporting.deletes
 
 
 def _movement(
@@ -212,17 +196,17 @@ def _movement(
     stored: JobStatus | None,
     standings: tuple[Standing, ...],
     init: Initialization,
-    gear: Equipment,
+    supporting: Supporting,
     now: float,
 ) -> tuple[Movement, tuple[Standing, ...]]:
-    """What goes and what comes; and the replicas, of which a pause forgets the ends."""
+    """Pods to delete and to create; a pause also clears the ends of replicas."""
     replicas = _replicas(seen)
     late = overdue(replicas, seen.lost_nodes, now)
     if wants_pause(seen.description.run_mode):
         forgotten = tuple(_forgotten(standing) for standing in standings)
-        return together([everything_goes(replicas), late]), forgotten
+        return merged([delete_all(replicas), late]), forgotten
     if not init.may_have_pods:
-        return together([everything_goes(replicas), late]), standings
+        return merged([delete_all(replicas), late]), standings
     known = {standing.name for standing in standings} | {
         standing.pod.name for standing in standings if standing.pod is not None
     }
@@ -230,7 +214,7 @@ def _movement(
     extra = [p for p in replicas if p.name not in known and p.role not in numbered]
     is_rigid = seen.description.is_rigid and not is_debugging(seen.description.run_mode)
     is_broken = is_rigid and broken_by(standings) is not None
-    goes = going(standings, now, all_go=is_broken)
+    goes = pods_to_delete(standings, now, all_go=is_broken)
     is_waiting = is_rigid and (
         (is_broken and bool(replicas)) or any(s.state in _ON_THE_WAY_OUT for s in standings)
     )
@@ -240,16 +224,18 @@ def _movement(
     has_old = has_old or any(not is_same_spec(p.revision, seen.description) for p in replicas)
     if is_waiting or has_old:
         comes = Movement(waits_for="waits until all pods from before are gone")
-    elif not gear.is_ready:
+    elif not supporting.is_ready:
         comes = Movement(waits_for="waits for services, keys or files of the job")
     else:
         others_ready = _others_are_ready(standings)
-        comes = coming(standings, now, lambda s: others_ready or not s.role.waits_for_others)
-    coming_now = {standing.name for standing in comes.comes}
+        comes = pods_to_create(
+            standings, now, lambda s: others_ready or not s.role.waits_for_others
+        )
+    coming_now = {standing.name for standing in comes.creates}
     standings = tuple(
         msgspec.structs.replace(s, due_at=None) if s.name in coming_now else s for s in standings
     )
-    return together([goes, comes, everything_goes(extra), late]), standings
+    return merged([goes, comes, delete_all(extra), late]), standings
 
 
 def _forgotten(standing: Standing) -> Standing:
@@ -314,7 +300,7 @@ def _events(
     if not is_debugging(mode):
         is_rigid = seen.description.is_rigid and not wants_pause(mode)
         broken = broken_by(standings) if is_rigid else None
-        # Those that failed for want of the lost one are told of with it.
+        # Failures caused by the loss are covered by its event.
         told = [s for s in standings if broken is None or s.state is State.LOST]
         used = (stored.restarts or 0) if stored is not None else 0
         yield from ends(seen.description, told, used)
@@ -327,22 +313,3 @@ def _events(
             )
     # What was refused the last time is tried again, and told of once it is there.
     yield from created([key[1] for key in pods.keys if key not in seen.obstacles])
-
-
-def _page_due(seen: Observed, standings: Sequence[Standing], now: float) -> float | None:
-    """When to ask for the program's page again, from when it runs until its cluster knows it.
-
-    Most programs are known within seconds, and a short one ends soon after; one that its
-    cluster never hears of is not worth many questions.
-    """
-    page = seen.description.page
-    if page is None or page.is_known(seen.job_url):
-        return None
-    ages = [
-        now - standing.pod.created_at
-        for standing in standings
-        if standing.role.waits_for_others and standing.state is State.RUNNING and standing.pod
-    ]
-    if not ages:
-        return None
-    return now + min(max(_ASK_SOON_SECONDS, max(ages) / 10), ASK_AGAIN_SECONDS)

@@ -15,13 +15,19 @@ from jobyard.api.parts.status import ConditionType, JobStatus, ReplicaPhase, Tas
 from jobyard.plan.deciding.cleanup import clean_up
 from jobyard.plan.deciding.phases import started_at
 from jobyard.plan.deciding.pods import delete_of, overdue
-from jobyard.plan.deciding.supporting import equipment
+from jobyard.plan.deciding.supporting import supporting_of
 from jobyard.plan.facts.deadline import clock_of
 from jobyard.plan.facts.decision import Delete, Event, EventReason, Observed, Plan, earliest
 from jobyard.plan.facts.outcome import Outcome
 from jobyard.plan.facts.standing import Standing, memories_of, pods_by_replica, standing_of
 from jobyard.plan.moments import seconds_of
-from jobyard.plan.reporting.conditions import INITIALIZED, YES, Holding, condition, may_have_pods
+from jobyard.plan.reporting.conditions import (
+    INITIALIZED,
+    YES,
+    ConditionValue,
+    condition,
+    may_have_pods,
+)
 from jobyard.plan.reporting.events import changes, ends, named
 from jobyard.plan.reporting.rows import aggregate_of, fitting, row_of
 from jobyard.plan.reporting.status import Verdict, job_status
@@ -95,13 +101,13 @@ def _settled(standing: Standing) -> Standing:
     )
 
 
-def _initialized(stored: JobStatus | None, standings: tuple[Standing, ...]) -> Holding:
+def _initialized(stored: JobStatus | None, standings: tuple[Standing, ...]) -> ConditionValue:
     before = condition(stored.conditions, ConditionType.INITIALIZED) if stored else None
     is_whole = all(standing.has_had_pod for standing in standings)
     if before is None or (is_whole and may_have_pods(before, has_had_one=True)):
         # Its pods can have been made and have ended since the status was written.
-        return Holding(YES, "-", INITIALIZED)
-    return Holding(before.status, before.reason, before.message)
+        return ConditionValue(YES, "-", INITIALIZED)
+    return ConditionValue(before.status, before.reason, before.message)
 
 
 def _cleaned(deletes: tuple[Delete, ...]) -> tuple[Event, ...]:
@@ -129,11 +135,11 @@ def after_the_end(seen: Observed, stored: JobStatus, now: float) -> tuple[Plan, 
         ready=f"{ready}/{stored.replicas}",
         observed_generation=seen.generation,
     )
-    gear = equipment(seen, only_outliving=True)
+    supporting = supporting_of(seen, only_outliving=True)
     late = overdue([pod for pod in seen.pods if pod.role], seen.lost_nodes, now)
     plan = Plan(
-        supporting=gear.creates,
-        deletes=(*gear.deletes, *_goes_at_end(seen, standings), *late.deletes),
+        supporting=supporting.creates,
+        deletes=(*supporting.deletes, *_goes_at_end(seen, standings), *late.deletes),
         nodes_to_ask=late.nodes_to_ask,
         look_again_at=earliest(expires, late.look_again_at),
     )

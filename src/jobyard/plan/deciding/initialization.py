@@ -15,7 +15,7 @@ import msgspec
 
 from jobyard.api.parts.status import Condition, ConditionType, Truth
 from jobyard.plan.deciding.cleanup import outlives
-from jobyard.plan.deciding.supporting import Equipment
+from jobyard.plan.deciding.supporting import Supporting
 from jobyard.plan.facts.decision import (
     BAD_VARIABLE,
     INVALID_TEMPLATE,
@@ -31,7 +31,7 @@ from jobyard.plan.reporting.conditions import (
     NO,
     PODS_COMING,
     YES,
-    Holding,
+    ConditionValue,
     condition,
     may_have_pods,
 )
@@ -45,14 +45,14 @@ _MESSAGE_LENGTH_MAX = 2000
 class Initialization(msgspec.Struct, frozen=True):
     """What the condition says, whether pods may be made, and what has to be found out."""
 
-    holding: Holding
+    holding: ConditionValue
     may_have_pods: bool = False
     needs_probes: bool = False
 
 
 def initialization(
     seen: Observed,
-    equipment: Equipment,
+    equipment: Supporting,
     stored: tuple[Condition, ...],
     standings: Sequence[Standing],
     *,
@@ -63,46 +63,46 @@ def initialization(
     was_free = may_have_pods(before, has_had_one=made > 0)
     if seen.description.faults:
         # Before all else: a spec changed in a pause can have them too.
-        return Initialization(Holding(NO, BAD_VARIABLE, _told(seen.description.faults)))
+        return Initialization(ConditionValue(NO, BAD_VARIABLE, _told(seen.description.faults)))
     if was_free and has_started:
         return Initialization(_coming(seen, before, made, len(standings)), may_have_pods=True)
     blocking = _blocking(seen)
     if blocking is not None:
         said = blocking.message[:_MESSAGE_LENGTH_MAX]
-        return Initialization(Holding(NO, blocking.reason, said), needs_probes=True)
+        return Initialization(ConditionValue(NO, blocking.reason, said), needs_probes=True)
     if was_free or (equipment.is_ready and seen.is_probed):
         return Initialization(_coming(seen, before, made, len(standings)), may_have_pods=True)
     pending = _pending(seen, before, is_bare=made < len(standings))
     return Initialization(pending, needs_probes=equipment.is_ready)
 
 
-def _coming(seen: Observed, before: Condition | None, made: int, wanted: int) -> Holding:
+def _coming(seen: Observed, before: Condition | None, made: int, wanted: int) -> ConditionValue:
     """Its pods may be made: True once each replica has had one, and from then on."""
     if before is not None and before.status is Truth.TRUE:
         return _said(before)
     if made == wanted:
-        return Holding(YES, "-", INITIALIZED)
+        return ConditionValue(YES, "-", INITIALIZED)
     full = _full(seen)
     if full is not None:
         return full
     if before is not None and before.reason == QUOTA_EXCEEDED:
         # Until the rest is there: it may not have been tried again yet.
         return _said(before)
-    return Holding(Truth.UNKNOWN, PODS_COMING, f"{made} of {wanted} pods have been made.")
+    return ConditionValue(Truth.UNKNOWN, PODS_COMING, f"{made} of {wanted} pods have been made.")
 
 
-def _full(seen: Observed) -> Holding | None:
+def _full(seen: Observed) -> ConditionValue | None:
     obstacles = seen.obstacles.values()
     found = next((each for each in obstacles if each.reason == QUOTA_EXCEEDED), None)
-    return Holding(NO, found.reason, found.message[:_MESSAGE_LENGTH_MAX]) if found else None
+    return ConditionValue(NO, found.reason, found.message[:_MESSAGE_LENGTH_MAX]) if found else None
 
 
-def _said(before: Condition | None) -> Holding:
+def _said(before: Condition | None) -> ConditionValue:
     assert before is not None
-    return Holding(before.status, before.reason, before.message)
+    return ConditionValue(before.status, before.reason, before.message)
 
 
-def _pending(seen: Observed, before: Condition | None, *, is_bare: bool) -> Holding:
+def _pending(seen: Observed, before: Condition | None, *, is_bare: bool) -> ConditionValue:
     """Not known yet; a `False` stays until something else is known to stand in the way.
 
     A quota counts only while a replica never had a pod (`is_bare`).
@@ -117,7 +117,7 @@ def _pending(seen: Observed, before: Condition | None, *, is_bare: bool) -> Hold
     # Nothing that a person has to put right, but what is waited for is worth a word.
     waited_for = next((each.message for each in seen.obstacles.values()), "")
     waited_for = waited_for[:_MESSAGE_LENGTH_MAX]
-    return Holding(Truth.UNKNOWN, "-", f"{_PREPARING} {waited_for}".strip())
+    return ConditionValue(Truth.UNKNOWN, "-", f"{_PREPARING} {waited_for}".strip())
 
 
 def _blocking(seen: Observed) -> Obstacle | None:

@@ -27,7 +27,7 @@ class Movement(msgspec.Struct, frozen=True, kw_only=True):
     # Names of pods whose rows say from now on that they are to go.
     condemned: frozenset[str] = frozenset()
     deletes: tuple[Delete, ...] = ()
-    comes: tuple[Standing, ...] = ()
+    creates: tuple[Standing, ...] = ()
     nodes_to_ask: tuple[str, ...] = ()
     # What replicas without a pod wait for, where that isn't their own delay.
     waits_for: str = ""
@@ -39,7 +39,7 @@ def broken_by(standings: Sequence[Standing]) -> Standing | None:
     return next((standing for standing in standings if is_lost(standing)), None)
 
 
-def everything_goes(pods: Sequence[Pod]) -> Movement:
+def delete_all(pods: Sequence[Pod]) -> Movement:
     """All replicas go, as in a pause; those on their way already are left alone."""
     return Movement(
         condemned=frozenset(pod.name for pod in pods),
@@ -51,7 +51,7 @@ def delete_of(pod: Pod, grace_seconds: int | None = None) -> Delete:
     return Delete(kind="Pod", name=pod.name, uid=pod.uid, grace_seconds=grace_seconds)
 
 
-def going(standings: Sequence[Standing], now: float, *, all_go: bool) -> Movement:
+def pods_to_delete(standings: Sequence[Standing], now: float, *, all_go: bool) -> Movement:
     """Pods that go one by one, or all of them when a rigid gang is broken."""
     condemned: list[str] = []
     deletes: list[Delete] = []
@@ -98,20 +98,20 @@ def _goes_at(standing: Standing, *, all_go: bool) -> float | None:
     return 0.0 if all_go else None
 
 
-def coming(
+def pods_to_create(
     standings: Sequence[Standing], now: float, may_come: Callable[[Standing], bool]
 ) -> Movement:
     """Replicas whose pods are to be made now."""
-    comes: list[Standing] = []
+    creates: list[Standing] = []
     moments: list[float | None] = []
     for standing in standings:
         if not _is_wanted(standing) or not may_come(standing):
             continue
         if standing.due_at is None or standing.due_at <= now:
-            comes.append(standing)
+            creates.append(standing)
         else:
             moments.append(standing.due_at)
-    return Movement(comes=tuple(comes), look_again_at=earliest(*moments))
+    return Movement(creates=tuple(creates), look_again_at=earliest(*moments))
 
 
 def _is_wanted(standing: Standing) -> bool:
@@ -150,11 +150,11 @@ def overdue(pods: Sequence[Pod], lost_nodes: frozenset[str], now: float) -> Move
     )
 
 
-def together(movements: Sequence[Movement]) -> Movement:
+def merged(movements: Sequence[Movement]) -> Movement:
     return Movement(
         condemned=frozenset().union(*(each.condemned for each in movements)),
         deletes=tuple(_once(delete for each in movements for delete in each.deletes)),
-        comes=tuple(standing for each in movements for standing in each.comes),
+        creates=tuple(standing for each in movements for standing in each.creates),
         nodes_to_ask=tuple(node for each in movements for node in each.nodes_to_ask),
         waits_for=next((each.waits_for for each in movements if each.waits_for), ""),
         look_again_at=earliest(*(each.look_again_at for each in movements)),

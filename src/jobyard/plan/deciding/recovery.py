@@ -178,7 +178,7 @@ def _breaks(standing: Standing, course: Course) -> bool:
 
 def is_lost(standing: Standing) -> bool:
     """Whether the cluster, or somebody, took a replica away that had a pod."""
-    if standing.is_past:
+    if standing.is_stale_view:
         # Its going was decided before; the next pod is announced already.
         return False
     was_there = standing.memory.phase not in (None, ReplicaPhase.DELETED)

@@ -22,7 +22,7 @@ from jobyard.plan.objects.supporting import supporting_objects
 _DIGEST_LENGTH = 16
 
 
-class Equipment(msgspec.Struct, frozen=True, kw_only=True):
+class Supporting(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done about the supporting objects."""
 
     creates: Sequence[JSON]
@@ -48,7 +48,7 @@ def _noted(build: Build, digest: str) -> JSON:
     return {**manifest, "metadata": noted}
 
 
-def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
+def supporting_of(seen: Observed, *, only_outliving: bool = False) -> Supporting:
     creates: dict[ChildKey, Build] = {}
     deletes: list[Delete] = []
     is_ready = True
@@ -71,7 +71,7 @@ def equipment(seen: Observed, *, only_outliving: bool = False) -> Equipment:
         # A TensorBoard that was suspended goes after the end too.
         if not only_outliving or outlives(seen, key):
             deletes.append(_delete(child))
-    return Equipment(creates=Manifests(creates), deletes=tuple(deletes), is_ready=is_ready)
+    return Supporting(creates=Manifests(creates), deletes=tuple(deletes), is_ready=is_ready)
 
 
 def _delete(child: Child) -> Delete:

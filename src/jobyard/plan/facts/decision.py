@@ -80,7 +80,6 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     # Supporting objects, in the order in which they are made.
     wanted: Mapping[ChildKey, Wanted]
     generation: int = 0
-    created_at: float = 0.0
     is_deleting: bool = False
     # The status as stored, in the kind's own type.
     status: Value | None = None

@@ -42,7 +42,7 @@ def end_of(pod: Pod, role: Role) -> End | None:
         return _ended(pod, role, main)
     if not pod.has_finished:
         return None
-    if pod.phase is PodPhase.SUCCEEDED and not role.must_not_end:
+    if pod.phase is PodPhase.SUCCEEDED and not role.serves:
         return End(attempt=pod.attempt, succeeded=True, finished_at=_last_finish(pod))
     broken = next((c for c in pod.init_containers if c.exit_code), None)
     words = last_words(broken.message, broken.exit_code, broken.reason) if broken else ""
@@ -58,7 +58,7 @@ def end_of(pod: Pod, role: Role) -> End | None:
 
 
 def _ended(pod: Pod, role: Role, main: Container) -> End:
-    succeeded = main.exit_code == 0 and not role.must_not_end
+    succeeded = main.exit_code == 0 and not role.serves
     taken = pod.reason if pod.was_taken_away else ""
     reason, said = taken or main.reason, main.message or (pod.message if taken else "")
     return End(

@@ -146,7 +146,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     # By how much its node's clock is behind the API server's, as far as the pod itself shows it:
     # no node can have taken it on before it was given to it.
     clock_behind: float = 0.0
-    # Its node isn't heard of any more: somebody else than its kubelet says that it is not ready.
+    # NotReady was set by the node controller, not by the kubelet: the node has fallen silent.
     is_out_of_reach: bool = False
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

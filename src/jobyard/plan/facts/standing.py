@@ -88,7 +88,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     # Which pod of the replica this is, or would be: pods of smaller numbers are gone.
     pods_before: int = 0
     # What is seen is a pod that the status knows to be gone: the view of pods is behind.
-    is_past: bool = False
+    is_stale_view: bool = False
     failures_in_a_row: int = 0
     end: End | None = None
     # It ended, and what follows was decided: it stays as it is.
@@ -207,7 +207,7 @@ def standing_of(role: Role, rank: int, name: str, pods: Sequence[Pod], memory: M
     if pod is None:
         return _remembered(base)
     if pod.attempt >= memory.attempt and pod.pods_before < memory.pods_before:
-        return msgspec.structs.replace(base, state=State.LEAVING, is_past=True)
+        return msgspec.structs.replace(base, state=State.LEAVING, is_stale_view=True)
     end = end_of(pod, role)
     if memory.phase is ReplicaPhase.DELETED and memory.uid == pod.uid:
         return _with(base, State.LEAVING, end)

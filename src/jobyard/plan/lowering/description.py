@@ -61,7 +61,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     # Its pods are made once those of all other roles are ready.
     waits_for_others: bool = False
     # A replica that serves others: when it ends by itself, whatever its exit code, it failed.
-    must_not_end: bool = False
+    serves: bool = False
     restart: Restart = Restart()
     # Which of its pods go once the job has ended.
     clean_up: CleanUpPolicy = CleanUpPolicy.NONE
@@ -177,7 +177,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     # A single pod can't be taken back in: when one is lost, all are recreated together.
     is_rigid: bool = False
     # The first replica learns the hosts at its start, so another number makes it anew.
-    remakes_first: bool = False
+    recreates_first: bool = False
     # Which spec this is, as far as pods depend on it: pods of two specs never run side by side.
     revision: str = ""
     # Why no pod can be made of this spec, each about the field that says it.

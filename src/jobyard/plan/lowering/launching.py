@@ -37,7 +37,7 @@ def worker_role(replicas: int, template: JSON, place: Path, *containers: str) ->
         place=place,
         main_container=main_container(template, *containers),
         command=Command.REPLACED_BY_SSHD,
-        must_not_end=True,
+        serves=True,
     )
 
 

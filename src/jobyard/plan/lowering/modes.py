@@ -46,7 +46,7 @@ def revision(description: Description, role: Role, rank: int) -> str:
     words = [f"{_SPEC}{description.revision}"] if description.revision else []
     if is_debugging(description.run_mode):
         words.append(_DEBUG)
-    if description.remakes_first and rank == 0 and role.type == description.roles[0].type:
+    if description.recreates_first and rank == 0 and role.type == description.roles[0].type:
         words.append(f"of-{description.replicas}")
     return ".".join(words)
 

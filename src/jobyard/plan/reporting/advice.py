@@ -79,7 +79,7 @@ def _resume_advice(description: Description) -> Iterator[Finding]:
     waiting = {
         role.type
         for role in description.roles
-        if role.command is Command.REPLACED_BY_SSHD and role.must_not_end
+        if role.command is Command.REPLACED_BY_SSHD and role.serves
     }
     for n, spec in enumerate(pause.resume_specs if pause is not None else ()):
         command = (*spec.command, *spec.args)

@@ -50,7 +50,7 @@ _PHASES = {
 }
 # Of so many task managers each has an entry beside its row, so that a status stays small enough.
 FLINK_PODS_MAX = 100
-_BACK = {beam: job for job, beam in _PHASES.items()}
+_JOB_PHASES = {beam: job for job, beam in _PHASES.items()}
 _SHARED = tuple(field.name for field in msgspec.structs.fields(ReplicaSummary))
 
 
@@ -96,7 +96,7 @@ def as_job_status(beam: BeamJobStatus) -> JobStatus:
             _condition(ConditionType.INITIALIZED, _initialized(beam, cluster), cluster),
             _condition(ConditionType.RUNNING, cluster.status, cluster),
         )
-    phase = _BACK.get(beam.phase) if beam.phase is not None else None
+    phase = _JOB_PHASES.get(beam.phase) if beam.phase is not None else None
     return JobStatus(phase=phase, conditions=conditions, **shared)
 
 

@@ -30,7 +30,7 @@ _WHYS_MAX = 5
 _WHY_LENGTH_MAX = 300
 
 
-class Holding(msgspec.Struct, frozen=True):
+class ConditionValue(msgspec.Struct, frozen=True):
     """What a condition says now."""
 
     status: Truth
@@ -58,7 +58,7 @@ def may_have_pods(initialized: Condition | None, *, has_had_one: bool) -> bool:
 
 
 def conditions_of(
-    stored: Sequence[Condition], holdings: Mapping[ConditionType, Holding], now: float
+    stored: Sequence[Condition], holdings: Mapping[ConditionType, ConditionValue], now: float
 ) -> tuple[Condition, ...]:
     out = []
     for type_ in ConditionType:
@@ -76,27 +76,29 @@ def conditions_of(
     return tuple(out)
 
 
-def holdings_at_end(
-    initialized: Holding, end: Outcome, standings: Sequence[Standing], paused: Holding
-) -> dict[ConditionType, Holding]:
+def final_conditions(
+    initialized: ConditionValue, end: Outcome, standings: Sequence[Standing], paused: ConditionValue
+) -> dict[ConditionType, ConditionValue]:
     word = "Succeeded" if end.phase is Phase.SUCCEEDED else "Failed"
     has_succeeded = end.phase is Phase.SUCCEEDED
     return {
         ConditionType.INITIALIZED: initialized,
-        ConditionType.RUNNING: Holding(NO, word, end.message),
+        ConditionType.RUNNING: ConditionValue(NO, word, end.message),
         ConditionType.REPLICA_FAILURE: replica_failure(standings, Phase.RUNNING),
-        ConditionType.COMPLETED: Holding(YES if has_succeeded else NO, word, end.message),
-        ConditionType.FAILED: Holding(NO if has_succeeded else YES, word, end.message),
+        ConditionType.COMPLETED: ConditionValue(YES if has_succeeded else NO, word, end.message),
+        ConditionType.FAILED: ConditionValue(NO if has_succeeded else YES, word, end.message),
         ConditionType.PAUSED: msgspec.structs.replace(paused, status=NO),
     }
 
 
-def replica_failure(standings: Sequence[Standing], phase: Phase) -> Holding:
+def replica_failure(standings: Sequence[Standing], phase: Phase) -> ConditionValue:
     failed = [s for s in standings if s.state is State.FAILED and s.end is not None]
     if not failed:
         is_well = phase is Phase.RUNNING
-        return Holding(NO, "-", ALL_RUNNING if is_well else "No replica is in error.")
-    return Holding(YES, "ReplicaFailed", listed([f"{s.short_name}: {end_text(s)}" for s in failed]))
+        return ConditionValue(NO, "-", ALL_RUNNING if is_well else "No replica is in error.")
+    return ConditionValue(
+        YES, "ReplicaFailed", listed([f"{s.short_name}: {end_text(s)}" for s in failed])
+    )
 
 
 def end_text(standing: Standing) -> str:

@@ -101,7 +101,7 @@ def _phase(standing: Standing) -> ReplicaPhase:
     if standing.state is not State.LEAVING:
         return _PHASES[standing.state]
     assert standing.pod is not None
-    if standing.is_past:
+    if standing.is_stale_view:
         return ReplicaPhase.DELETED
     if standing.memory.phase is ReplicaPhase.DELETED and standing.memory.uid == standing.pod.uid:
         return ReplicaPhase.DELETED

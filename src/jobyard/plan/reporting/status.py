@@ -32,9 +32,9 @@ from jobyard.plan.reporting.conditions import (
     NO,
     UNSCHEDULED,
     YES,
-    Holding,
+    ConditionValue,
     conditions_of,
-    holdings_at_end,
+    final_conditions,
     listed,
     replica_failure,
     running_text,
@@ -49,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided about the job as a whole."""
 
     phase: Phase
-    initialized: Holding
+    initialized: ConditionValue
     end: Outcome | None = None
     condemned: frozenset[str] = frozenset()
     # Replicas without a pod are about to get one.
@@ -75,7 +75,7 @@ def job_status(
     description = seen.description
     before = stored or JobStatus()
     tasks = _tasks(seen, standings, verdict, before)
-    # What is to go is neither ready any more nor gone yet.
+    # Condemned pods don't count as ready, and aren't gone yet.
     ready = sum(
         s.pod is not None and s.pod.is_ready and s.is_live and s.pod.name not in verdict.condemned
         for s in standings
@@ -152,38 +152,38 @@ def _conditions(
     now: float,
 ) -> tuple[Condition, ...]:
     paused = (
-        Holding(YES, "-", "The job is paused.")
+        ConditionValue(YES, "-", "The job is paused.")
         if verdict.phase is Phase.PAUSED
-        else Holding(NO, "-", "The job is not paused.")
+        else ConditionValue(NO, "-", "The job is not paused.")
     )
     if verdict.end is not None:
-        holdings = holdings_at_end(verdict.initialized, verdict.end, standings, paused)
+        holdings = final_conditions(verdict.initialized, verdict.end, standings, paused)
     else:
         holdings = {
             ConditionType.INITIALIZED: verdict.initialized,
             ConditionType.RUNNING: _running(seen, standings, verdict, now),
             ConditionType.REPLICA_FAILURE: replica_failure(standings, verdict.phase),
             ConditionType.COMPLETED: _completed(seen.description),
-            ConditionType.FAILED: Holding(NO, "-", "The job has not ended."),
+            ConditionType.FAILED: ConditionValue(NO, "-", "The job has not ended."),
             ConditionType.PAUSED: paused,
         }
     return conditions_of(before.conditions, holdings, now)
 
 
-def _completed(description: Description) -> Holding:
+def _completed(description: Description) -> ConditionValue:
     if is_debugging(description.run_mode):
-        return Holding(NO, DEBUG, "The job doesn't end by itself in debug mode.")
-    return Holding(NO, "-", "The job has not ended.")
+        return ConditionValue(NO, DEBUG, "The job doesn't end by itself in debug mode.")
+    return ConditionValue(NO, "-", "The job has not ended.")
 
 
 def _running(
     seen: Observed, standings: Sequence[Standing], verdict: Verdict, now: float
-) -> Holding:
+) -> ConditionValue:
     is_running = verdict.phase is Phase.RUNNING
     if verdict.phase is Phase.PAUSED:
-        return Holding(NO, "-", "The job is paused.")
+        return ConditionValue(NO, "-", "The job is paused.")
     if verdict.initialized.status is NO and verdict.initialized.reason != QUOTA_EXCEEDED:
-        return Holding(NO, "-", "The job could not be initialized.")
+        return ConditionValue(NO, "-", "The job could not be initialized.")
     # Also while others run: a replica that can't come is worth a word.
     reason = _reason(seen, standings, now)
     text = running_text(standings, seen, verdict.waits_for)
@@ -199,7 +199,7 @@ def _running(
     schedulers = _idle_schedulers(standings, now)
     if reason == UNSCHEDULED and schedulers:
         text += f"; no scheduler named {schedulers} has looked at them: is it running?"
-    return Holding(YES if is_running else NO, reason, text)
+    return ConditionValue(YES if is_running else NO, reason, text)
 
 
 def _reason(seen: Observed, standings: Sequence[Standing], now: float) -> str:

@@ -17,16 +17,22 @@ import msgspec
 from jobyard.api.parts.status import Condition, ConditionType, JobStatus, Phase
 from jobyard.api.parts.value import Value
 from jobyard.plan.facts.decision import NOT_UNDERSTOOD, Observed
-from jobyard.plan.reporting.conditions import NO, Holding, condition, conditions_of, may_have_pods
+from jobyard.plan.reporting.conditions import (
+    NO,
+    ConditionValue,
+    condition,
+    conditions_of,
+    may_have_pods,
+)
 from jobyard.plan.reporting.status import of_type
 
-_NOTHING_KNOWN: Mapping[ConditionType, Holding] = {
-    ConditionType.INITIALIZED: Holding(NO),
-    ConditionType.RUNNING: Holding(NO, "-", "The job could not be initialized."),
-    ConditionType.REPLICA_FAILURE: Holding(NO, "-", "No replica is in error."),
-    ConditionType.COMPLETED: Holding(NO, "-", "The job has not ended."),
-    ConditionType.FAILED: Holding(NO, "-", "The job has not ended."),
-    ConditionType.PAUSED: Holding(NO, "-", "The job is not paused."),
+_NOTHING_KNOWN: Mapping[ConditionType, ConditionValue] = {
+    ConditionType.INITIALIZED: ConditionValue(NO),
+    ConditionType.RUNNING: ConditionValue(NO, "-", "The job could not be initialized."),
+    ConditionType.REPLICA_FAILURE: ConditionValue(NO, "-", "No replica is in error."),
+    ConditionType.COMPLETED: ConditionValue(NO, "-", "The job has not ended."),
+    ConditionType.FAILED: ConditionValue(NO, "-", "The job has not ended."),
+    ConditionType.PAUSED: ConditionValue(NO, "-", "The job is not paused."),
 }
 
 
@@ -75,9 +81,9 @@ class JobForm:
         initialized = condition(known.conditions, ConditionType.INITIALIZED)
         if may_have_pods(initialized, has_had_one=_has_had_pod(known)):
             running = holdings[ConditionType.RUNNING].status
-            holdings[ConditionType.RUNNING] = Holding(running, NOT_UNDERSTOOD, problem)
+            holdings[ConditionType.RUNNING] = ConditionValue(running, NOT_UNDERSTOOD, problem)
         else:
-            holdings[ConditionType.INITIALIZED] = Holding(NO, NOT_UNDERSTOOD, problem)
+            holdings[ConditionType.INITIALIZED] = ConditionValue(NO, NOT_UNDERSTOOD, problem)
         return msgspec.structs.replace(
             known,
             observed_generation=generation,
@@ -98,5 +104,5 @@ def _has_had_pod(stored: JobStatus) -> bool:
     return any(row.uid or row.pods_before for task in stored.tasks for row in task.status)
 
 
-def _said(known: Condition | None) -> Holding | None:
-    return Holding(known.status, known.reason, known.message) if known is not None else None
+def _said(known: Condition | None) -> ConditionValue | None:
+    return ConditionValue(known.status, known.reason, known.message) if known is not None else None

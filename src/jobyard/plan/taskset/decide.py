@@ -14,7 +14,7 @@ import msgspec
 
 from jobyard.api.parts.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
 from jobyard.api.taskset import TaskSetSpec
-from jobyard.plan.deciding.pods import Movement, delete_of, overdue, together
+from jobyard.plan.deciding.pods import Movement, delete_of, merged, overdue
 from jobyard.plan.facts.decision import (
     ChildKey,
     Delete,
@@ -57,7 +57,7 @@ from jobyard.plan.taskset.roles import (
     groups_of,
     verdict_of,
 )
-from jobyard.plan.taskset.status import Saying, taskset_status
+from jobyard.plan.taskset.status import Summary, taskset_status
 from jobyard.schema.finding import dotted
 
 
@@ -125,9 +125,9 @@ def _going_on(attempt: Attempt, groups: Sequence[Group]) -> tuple[Plan, TaskSetS
     unit = attempt.usable_unit
     wanting = [m for g in groups if g.end is None for m in g.members if m.wants_pod and m.is_free]
     comes = [m for m in wanting if _is_due(m, attempt.now)] if ready.is_ready else []
-    saying = _saying(attempt, groups, ready, comes)
-    status = taskset_status(attempt, groups, saying)
-    movement = together(
+    summary = _saying(attempt, groups, ready, comes)
+    status = taskset_status(attempt, groups, summary)
+    movement = merged(
         [_going(attempt, groups), overdue(attempt.seen.pods, attempt.seen.lost_nodes, attempt.now)]
     )
     pods = Manifests(dict(_pod(attempt, member) for member in comes))
@@ -165,7 +165,7 @@ def _is_due(member: Member, now: float) -> bool:
 
 def _saying(
     attempt: Attempt, groups: Sequence[Group], ready: Readiness, comes: Sequence[Member]
-) -> Saying:
+) -> Summary:
     """Phase and state of an attempt that goes on: neither ever goes back within it."""
     members = [member for group in groups for member in group.members]
     is_running = attempt.status.phase is TaskSetPhase.RUNNING or any(map(_has_started, members))
@@ -178,7 +178,7 @@ def _saying(
     state_message = f"Attempt {attempt.number} " + (
         "is running." if is_running else "waits for its first replica to start."
     )
-    return Saying(
+    return Summary(
         phase=phase,
         phase_message=ready.message,
         state=TaskSetState.RUNNING if is_running else TaskSetState.WAITING,

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from jobyard.api.parts.taskset_status import TaskSetPhase, TaskSetState, TaskSetStatus
 from jobyard.plan.deciding.cleanup import in_order
-from jobyard.plan.deciding.pods import Movement, delete_of, overdue, together
+from jobyard.plan.deciding.pods import Movement, delete_of, merged, overdue
 from jobyard.plan.facts.decision import Child, Delete, Event, EventReason, Plan, earliest
 from jobyard.plan.reporting.events import named
 from jobyard.plan.taskset.attempt import Attempt, units
 from jobyard.plan.taskset.control_unit import delete_unit, unit_name
 from jobyard.plan.taskset.retries import delay_seconds, due_at, retries_max
 from jobyard.plan.taskset.roles import Group, Verdict, closed
-from jobyard.plan.taskset.status import Saying, taskset_status
+from jobyard.plan.taskset.status import Summary, taskset_status
 
 
 def may_retry(attempt: Attempt) -> bool:
@@ -33,14 +33,14 @@ def completing(
     message = verdict.message
     if not verdict.succeeded and limit and verdict.may_retry:
         message += f" No retry is left ({attempt.number} of {limit} used)."
-    saying = Saying(
+    summary = Summary(
         phase=TaskSetPhase.COMPLETED,
         phase_message=message,
         state=verdict.state,
         state_message=message,
         all_go=True,
     )
-    status = taskset_status(attempt, closed(groups, verdict), saying)
+    status = taskset_status(attempt, closed(groups, verdict), summary)
     plan = _removal(attempt, units(attempt.seen))
     pods = [delete.name for delete in plan.deletes if delete.kind == "Pod"]
     events = (Event(EventReason.CLEANED_UP, f"Deleted {named(pods)}."),) if pods else ()
@@ -65,7 +65,7 @@ def _removal(attempt: Attempt, condemned: Sequence[Child]) -> Plan:
     seen = attempt.seen
     deletes = tuple(delete_of(pod) for pod in in_order(seen) if not pod.is_terminating)
     late = overdue(seen.pods, seen.lost_nodes, attempt.now)
-    movement = together([Movement(deletes=deletes), late])
+    movement = merged([Movement(deletes=deletes), late])
     return Plan(
         deletes=(*movement.deletes, *_unit_deletes(condemned)),
         nodes_to_ask=movement.nodes_to_ask,
@@ -110,7 +110,7 @@ def removing(attempt: Attempt, groups: Sequence[Group], message: str) -> tuple[P
     phase = _removal_phase(attempt)
     is_pending = phase is TaskSetPhase.RETRY_PENDING
     delay = delay_seconds(attempt.spec.retry_policy)
-    saying = Saying(
+    summary = Summary(
         phase=phase,
         phase_message=f"The next attempt begins after {delay} s."
         if is_pending
@@ -119,7 +119,7 @@ def removing(attempt: Attempt, groups: Sequence[Group], message: str) -> tuple[P
         state_message=message,
         all_go=True,
     )
-    status = taskset_status(attempt, groups, saying)
+    status = taskset_status(attempt, groups, summary)
     plan = _removal(attempt, _old_units(attempt))
     due = retry_due_at(attempt) if is_cleared(attempt) else None
     again = earliest(plan.look_again_at, due)

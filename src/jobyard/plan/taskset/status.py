@@ -1,6 +1,6 @@
 """The status of a TaskSet, put together from its roles and replicas.
 
-What was decided comes in as `Saying`; here it is only written down. Times change only with
+What was decided comes in as `Summary`; here it is only written down. Times change only with
 phases, so a decision that finds nothing new gives the status that is stored.
 """
 
@@ -30,7 +30,7 @@ _MESSAGE_LENGTH_MAX = 2000
 _NAMED_MAX = 5
 
 
-class Saying(msgspec.Struct, frozen=True, kw_only=True):
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided about the TaskSet as a whole."""
 
     phase: TaskSetPhase
@@ -44,21 +44,21 @@ class Saying(msgspec.Struct, frozen=True, kw_only=True):
     all_go: bool = False
 
 
-def taskset_status(attempt: Attempt, groups: Sequence[Group], saying: Saying) -> TaskSetStatus:
+def taskset_status(attempt: Attempt, groups: Sequence[Group], summary: Summary) -> TaskSetStatus:
     before, now = attempt.status, attempt.now
-    is_over = saying.phase is TaskSetPhase.COMPLETED
-    is_running = saying.state is TaskSetState.RUNNING
+    is_over = summary.phase is TaskSetPhase.COMPLETED
+    is_running = summary.state is TaskSetState.RUNNING
     lost = sum(member.is_lost for group in groups for member in group.members)
     unit = attempt.unit
     spare = spare_bytes(attempt)
-    roles = tuple(_role(attempt, group, saying, spare) for group in groups)
-    message = saying.phase_message or _said(roles)
+    roles = tuple(_role(attempt, group, summary, spare) for group in groups)
+    message = summary.phase_message or _said(roles)
     return TaskSetStatus(
-        phase=saying.phase,
+        phase=summary.phase,
         phase_message=message[:_MESSAGE_LENGTH_MAX],
-        transition_time=transition_time(saying.phase, before.phase, before.transition_time, now),
-        state=saying.state,
-        state_message=saying.state_message[:_MESSAGE_LENGTH_MAX],
+        transition_time=transition_time(summary.phase, before.phase, before.transition_time, now),
+        state=summary.state,
+        state_message=summary.state_message[:_MESSAGE_LENGTH_MAX],
         control_unit_uid=unit.uid if unit is not None else before.control_unit_uid,
         created_at=before.created_at or text_of(now),
         start_at=before.start_at or (text_of(now) if is_running else None),
@@ -69,8 +69,8 @@ def taskset_status(attempt: Attempt, groups: Sequence[Group], saying: Saying) ->
     )
 
 
-def _role(attempt: Attempt, group: Group, saying: Saying, spare: int) -> RoleStatus:
-    rows = tuple(fitted(row, spare) for row in _rows(attempt, group, saying))
+def _role(attempt: Attempt, group: Group, summary: Summary, spare: int) -> RoleStatus:
+    rows = tuple(fitted(row, spare) for row in _rows(attempt, group, summary))
     before = group.before
     if group.end is None:
         has_started = has_started_any(rows) or _was_running(before)
@@ -79,7 +79,7 @@ def _role(attempt: Attempt, group: Group, saying: Saying, spare: int) -> RoleSta
         message = ""
     else:
         state = TaskSetState.SUCCEEDED if group.end.succeeded else TaskSetState.FAILED
-        phase = _closed_phase(group, saying)
+        phase = _closed_phase(group, summary)
         message = group.end.text
     return RoleStatus(
         name=group.policy.name,
@@ -97,11 +97,11 @@ def _role(attempt: Attempt, group: Group, saying: Saying, spare: int) -> RoleSta
     )
 
 
-def _rows(attempt: Attempt, group: Group, saying: Saying) -> Iterator[RoleReplicaStatus]:
-    is_over = saying.phase is TaskSetPhase.COMPLETED
+def _rows(attempt: Attempt, group: Group, summary: Summary) -> Iterator[RoleReplicaStatus]:
+    is_over = summary.phase is TaskSetPhase.COMPLETED
     for member in group.members:
         if group.end is None:
-            yield open_row(attempt, member, is_coming=member.key in saying.coming)
+            yield open_row(attempt, member, is_coming=member.key in summary.coming)
         else:
             yield closed_row(attempt, member, is_over=is_over)
 
@@ -120,11 +120,11 @@ def _was_running(before: RoleStatus | None) -> bool:
     return before is not None and before.state is TaskSetState.RUNNING
 
 
-def _closed_phase(group: Group, saying: Saying) -> RolePhase:
+def _closed_phase(group: Group, summary: Summary) -> RolePhase:
     is_done = group.before is not None and group.before.phase is RolePhase.COMPLETED
-    if is_done or saying.phase is TaskSetPhase.COMPLETED:
+    if is_done or summary.phase is TaskSetPhase.COMPLETED:
         return RolePhase.COMPLETED
-    all_go = saying.all_go or goes_with_its_pods(group.policy)
+    all_go = summary.all_go or goes_with_its_pods(group.policy)
     has_left = not any(
         all_go or not pod.has_finished for member in group.members for pod in member.pods
     )
@@ -184,7 +184,7 @@ def taskset_not_understood(
 
 
 def taskset_restarts_between(before: TaskSetStatus | None, after: TaskSetStatus) -> int:
-    """Also the retries of the whole, with which its replicas count anew."""
+    """Retries of the whole count too; each resets the counts of the replicas."""
     whole = _whole_retries(after) - _whole_retries(before)
     rows = _retries(after) - (0 if whole else _retries(before))
     return max(0, whole) + max(0, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobyard.schema.cel import wrong_with
+from jobyard.schema.cel import problem_with
 from jobyard.server.kinds.faults import Faults
 from jobyard.server.resource import JSONSchema
 
@@ -48,7 +48,7 @@ def _rule_faults(rule: dict[str, Any], schema: JSONSchema, faults: Faults, path:
         faults.invalid(f"{path}.fieldPath", field, "must be a valid path")
     is_optional = bool(rule.get("optionalOldSelf"))
     kind = schema.get("type", "") if schema.get("format") is None else ""
-    wrong = wrong_with(text, kind, optional_old=is_optional)
+    wrong = problem_with(text, kind, optional_old=is_optional)
     if wrong:
         faults.invalid(f"{path}.rule", _as_shown(rule), wrong)
     if is_optional and "oldSelf" not in text:
@@ -56,7 +56,7 @@ def _rule_faults(rule: dict[str, Any], schema: JSONSchema, faults: Faults, path:
         faults.invalid(f"{path}.optionalOldSelf", True, why)
     expression = rule.get("messageExpression")
     if expression:
-        wrong = wrong_with(expression, kind, optional_old=is_optional, is_text=True)
+        wrong = problem_with(expression, kind, optional_old=is_optional, is_text=True)
         if wrong:
             told = wrong.replace("cel expression", "messageExpression")
             told = told.replace("compilation failed", "messageExpression compilation failed")

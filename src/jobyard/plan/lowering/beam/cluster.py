@@ -127,7 +127,7 @@ def cluster_role(
         template={**metadata, "spec": pod},
         place=place,
         main_container=container["name"],
-        must_not_end=True,
+        serves=True,
         restart=_RESTART,
     )
 

@@ -54,7 +54,7 @@ def lower(spec: DeepSpeedJobSpec, identity: Identity) -> Description:
     return msgspec.structs.replace(
         description,
         warnings=(*description.warnings, *_config_advice(spec.config)),
-        remakes_first=spec.scaling is not None,
+        recreates_first=spec.scaling is not None,
         ssh_files={
             **scripts(with_first=True),
             "hostfile": "".join(f"{host} slots={slots}\n" for host in hosts),
