@@ -26,13 +26,13 @@ from jobyard.client.errors import ConnectionFailedError
 from jobyard.client.request import LEASES, Answer, Request, merge_patch
 from jobyard.client.sender import Sender
 from jobyard.client.transport import Transport
-from jobyard.controller import reconciling
 from jobyard.controller.operations import progress
 from jobyard.controller.operations.leading import LeadershipLostError, LeaseName
 from jobyard.controller.operations.metrics import Metrics
 from jobyard.controller.operations.progress import Progress
 from jobyard.controller.operations.serving import Serving
 from jobyard.controller.running import Controller, Options
+from jobyard.plan import table
 
 WORK_SECONDS, WATCH_SECONDS = 3.0, 6.0
 
@@ -364,7 +364,7 @@ def test_a_pass_that_raises_counts_as_one_error(
     def stumble(*_: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(reconciling, "decide", stumble)
+    monkeypatch.setattr(table, "decide", stumble)
 
     async def scene() -> None:
         metrics = Counting()

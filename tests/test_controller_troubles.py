@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 from job_manifests import generic
+from jobyard.plan.reporting.not_understood import not_understood
 from manifests import EXAMPLES, documents
 from rig.api import ApiCaller
 from rig.plane import ControlPlane
@@ -37,9 +38,9 @@ from jobyard.controller.operations.measuring import Meter
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.running import Controller, Options
 from jobyard.controller.troubles import Troubles
+from jobyard.plan import table
 from jobyard.plan.reporting.beam_status import as_job_status
 from jobyard.plan.reporting.conditions import condition
-from jobyard.plan.reporting.not_understood import not_understood
 
 Json = dict[str, Any]
 NOW = 1_800_000_000.0
@@ -374,7 +375,7 @@ def play(
                 return decide(seen, *rest)
 
             patch.setattr(notes_module, "lowered", lower)
-            patch.setattr(reconciling, "decide", decided)
+            patch.setattr(table, "decide", decided)
             async with controlling(transport, namespace):
                 await act(yard)
 

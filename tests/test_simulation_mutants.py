@@ -30,6 +30,7 @@ from jobyard.plan.facts.decision import Obstacle
 from jobyard.plan.facts.pod_facts import Pod
 from jobyard.plan.lowering import table as lowering
 from jobyard.plan.reporting import conditions
+from jobyard.plan.reporting.beam_status import BeamForm
 from jobyard.plan.taskset import decide as taskset_deciding
 from jobyard.plan.taskset import ending as taskset_ending
 from jobyard.plan.taskset import replicas as taskset_replicas
@@ -219,14 +220,14 @@ def failures_are_not_tried_again(patch: Patch) -> None:
 
 
 def a_beam_status_is_never_the_same(patch: Patch) -> None:
-    whole = deciding.as_beam_status
+    whole = BeamForm.written
 
-    def restless(seen: Any, status: Any, now: float) -> BeamJobStatus:
-        beam = whole(seen, status, now)
+    def restless(self: Any, seen: Any, status: Any, now: float) -> Any:
+        beam: Any = whole(self, seen, status, now)
         before = seen.status.ready if isinstance(seen.status, BeamJobStatus) else ""
         return replace(beam, ready=beam.ready + ("" if before.endswith(" ") else " "))
 
-    patch.setattr(deciding, "as_beam_status", restless)
+    patch.setattr(BeamForm, "written", restless)
 
 
 T9K = ("GenericJob", "PyTorchTrainingJob", "XGBoostTrainingJob")
