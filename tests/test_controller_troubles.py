@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 from job_manifests import generic
-from jobyard.plan.reporting.not_understood import not_understood
 from manifests import EXAMPLES, documents
 from rig.api import ApiCaller
 from rig.plane import ControlPlane
@@ -32,13 +31,13 @@ from jobyard.api.parts.value import ObjectMeta, Value
 from jobyard.client.request import Answer, Request
 from jobyard.client.transport import Transport
 from jobyard.controller import notes as notes_module
-from jobyard.controller import reconciling
 from jobyard.controller.notes import Notes
 from jobyard.controller.operations.measuring import Meter
 from jobyard.controller.records import JobKey, JobRecord
 from jobyard.controller.running import Controller, Options
 from jobyard.controller.troubles import Troubles
 from jobyard.plan import table
+from jobyard.plan.lowering.table import JOB_KINDS
 from jobyard.plan.reporting.beam_status import as_job_status
 from jobyard.plan.reporting.conditions import condition
 
@@ -60,7 +59,8 @@ PROBLEMS: tuple[Exception, ...] = (
 
 
 def told(stored: Value | None, type_: type[Value], now: float = NOW) -> Value | None:
-    return not_understood(stored, type_, 2, "KeyError: 'x'", now)
+    kind = next(kind for kind in JOB_KINDS if table.status_type(kind) is type_)
+    return table.decisions_of(kind).not_understood(stored, 2, TOLD, now)
 
 
 def test_a_job_that_never_began_is_not_initialized() -> None:
@@ -357,7 +357,7 @@ def play(
     patch: pytest.MonkeyPatch,
     act: Callable[[Yard], Awaitable[None]],
 ) -> None:
-    lowered, decide = notes_module.lowered, reconciling.decide
+    lowered, decide = notes_module.lowered, table.decide
 
     async def scene() -> None:
         async with ApiCaller(plane) as api, Transport(cluster(plane)) as transport:
