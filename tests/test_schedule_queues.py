@@ -368,13 +368,38 @@ def test_who_is_too_old_goes_and_a_job_is_paused_once() -> None:
     short = replace(queue("short"), max_seconds=10.0)
     job = Owner("batch.tensorstack.dev/v1beta1", "GenericJob", "g", "uid")
     group, members = gang("g", 2, 2, here=2, queue="short", status=STARTED, owner=job, cpu=1)
-    members = [replace(each, owner=job) for each in members]
+    members = [replace(each, owner=job, is_replica=True) for each in members]
     plain = pod("plain", "short", here=True, created_at=5.0)
     found = decided(machine(cpu=4), [short], [*members, plain], [group], now=12.0)
     assert [each.job for each in found.paused] == [job]
     assert (found.removed, found.look_again_at) == ((), 15.0)
     later = decided(machine(cpu=4), [short], [plain], now=15.0)
     assert [each.pod.name for each in later.removed] == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_replica", "goes"),
+    [
+        ("GenericJob", True, "paused"),
+        ("GenericJob", False, "removed"),
+        ("BeamJob", True, "removed"),
+    ],
+)
+def test_a_job_without_a_queue_of_its_own_is_paused_too(
+    kind: str, is_replica: bool, goes: str
+) -> None:
+    """It is in the default queue, each pod by itself."""
+    job = Owner("batch.tensorstack.dev/v1beta1", kind, "g", "uid")
+    old = [pod(f"g-{n}", here=True, owner=job, is_replica=is_replica) for n in range(2)]
+    short = replace(queue("default"), max_seconds=10.0)
+    found = decided(machine(cpu=4), [short], old, now=12.0)
+    gone = {"paused": len(found.paused), "removed": len(found.removed)}
+    assert gone == {"paused": 0, "removed": 0, goes: 1 if goes == "paused" else 2}
+
+
+def test_a_clock_that_was_set_back_lets_nobody_wait_for_hours() -> None:
+    group, pods = gang("g", 3, 1, status=STARTED, cpu=2, created_at=5000.0)
+    assert placed(decided(machine(cpu=8), [], pods, [group], now=100.0)) == ["g-0"]
 
 
 @pytest.mark.parametrize(

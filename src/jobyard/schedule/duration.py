@@ -79,11 +79,6 @@ def overdue(gangs: Iterable[Gang], queues: Mapping[str, QueueFacts], now: float)
 
 
 def _can_be_paused(pod: Candidate) -> bool:
-    """A replica of a T9k job; its TensorBoard is none."""
+    """A replica of a T9k job, whether it names a queue or not."""
     owner = pod.owner
-    return (
-        owner.api_version.startswith(_JOBS)
-        and owner.kind != _NOT_PAUSED
-        and pod.group is not None
-        and pod.group.name == owner.name
-    )
+    return owner.api_version.startswith(_JOBS) and owner.kind != _NOT_PAUSED and pod.is_replica

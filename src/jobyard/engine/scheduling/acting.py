@@ -34,8 +34,6 @@ class Actor:
         self._sender = sender
         self._pods = pods
         self._teller = teller
-        # Jobs that were paused for their age, each with the moment of the pods that were too old.
-        self._paused: set[str] = set()
 
     async def bind_all(self, node: str, placed: Iterable[Placed]) -> bool:
         """All at once: they reach the disk together, so that no gang is bound in part."""
