@@ -140,7 +140,7 @@ class Yard(Room):
     def why(self, name: str, reason: Reason) -> str:
         """What `jobyard why` says the cause is, once it is that."""
         who, last = self.engine.who, {}
-        words = ("-n", self.name, "--data-dir", str(self.engine.folder), "-o", "json")
+        words = ("-n", self.name, "--kubeconfig", str(self.engine.kubeconfig), "-o", "json")
 
         def is_so() -> bool:
             asked = who.ask("why", name, *words)
@@ -553,6 +553,23 @@ def test_plain_pods_that_are_too_old_are_deleted(yard: Yard) -> None:
     pod["metadata"]["labels"] = {f"{LABEL}/queue": yard.queue("short", maxDuration="2s")}
     yard.create("pods", pod)
     yard.event("old", "old is older than the 2 s that queue", "MaxDurationExceeded")
+
+
+def test_a_replica_of_a_taskset_that_is_too_old_has_failed(yard: Yard) -> None:
+    queue = yard.queue("short", maxDuration="3s")
+    box = {"name": "main", "image": "any", "command": ["python3", "-c", SAVES]}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [box]}
+    template = {"metadata": {"labels": {f"{LABEL}/queue": queue}}, "spec": pod}
+    kind = {"apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet"}
+    spec = {"roles": [{"name": "w", "replicas": 1, "template": template}]}
+    yard.create("tasksets", {**kind, "metadata": {"name": "set"}, "spec": spec}, TASKSETS)
+    over = ("Succeeded", "Failed")
+    done = yard.until(
+        "tasksets", "set", lambda each: (each.get("status") or {}).get("state") in over, TASKSETS
+    )
+    (row,) = done["status"]["roleStatus"][0]["replicaStatus"]
+    assert done["status"]["state"] == "Failed", row
+    assert row["terminatedInfo"]["reason"] == "MaxDurationExceeded", row
 
 
 @pytest.mark.parametrize("name", ["taskset", "taskset-kube-batch"])

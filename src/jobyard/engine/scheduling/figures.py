@@ -18,6 +18,8 @@ def figures_of(decided: Decision) -> str:
     gangs = Counter(why.reason for why in decided.groups.values())
     # A pod without a group is a gang of one.
     gangs.update(each.why.reason for each in decided.refused if each.pod.group is None)
+    lost = (each for each in decided.refused if each.why.reason is Reason.NO_SUCH_GROUP)
+    gangs[Reason.NO_SUCH_GROUP] = len({each.pod.group for each in lost})
     lines = (
         *_gauge("jobyard_waiting_pods", "Pods that wait for a place, by the reason", pods),
         *_gauge("jobyard_waiting_gangs", "Gangs that wait to start, by the reason", gangs),

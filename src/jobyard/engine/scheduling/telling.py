@@ -28,7 +28,7 @@ POD_GROUPS: Final = Resource(Family.T9K.value, "v1beta1", "podgroups", "PodGroup
 BATCH_GROUPS: Final = Resource(Family.KUBE_BATCH.value, "v1alpha1", "podgroups", "PodGroup")
 QUEUES: Final = Resource(Family.T9K.value, "v1beta1", "queues", "Queue", namespaced=False)
 FAILED: Final = "FailedScheduling"
-_PATCH_TYPE: Final = "application/strategic-merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
 _REFRESH_SECONDS: Final = 2.0
 # Numbers are told anew so many times a second at the most.
 _REFRESHES_PER_SECOND: Final = 50
@@ -123,7 +123,7 @@ class Teller:
                 method="PATCH",
                 path=PODS.item(pod.namespace, pod.name, "status"),
                 body=_encode(patch),
-                content_type=_PATCH_TYPE,
+                content_type=STRATEGIC,
             )
         )
         if not answer.is_ok:
