@@ -133,7 +133,40 @@ class Yard(Room):
         assert condition(pod, "PodScheduled")["reason"] == "Unschedulable"
         self.job_until(name, lambda status: f"{reason}: " in running(status))
         self.event(name, f"{reason}: ")
+        self.why(name, reason)
+        self.counted(reason)
         return said
+
+    def why(self, name: str, reason: Reason) -> str:
+        """What `jobyard why` says the cause is, once it is that."""
+        who, last = self.engine.who, {}
+        words = ("-n", self.name, "--kubeconfig", str(self.engine.kubeconfig), "-o", "json")
+
+        def is_so() -> bool:
+            asked = who.ask("why", name, *words)
+            assert asked.returncode == 0, asked.stderr
+            last.update(json.loads(asked.stdout))
+            return bool(last["reason"] == reason)
+
+        until_it_holds(is_so, f"{name} waits: {reason}")
+        return str(last["cause"])
+
+    def counted(self, reason: Reason) -> None:
+        """The figures tell of a gang and its pods."""
+
+        def are_told() -> bool:
+            text = self.engine.ask("GET", "/metrics").text
+            lines = dict(line.rsplit(" ", 1) for line in text.splitlines())
+            return all(
+                int(lines[f'jobyard_waiting_{what}{{reason="{reason}"}}']) > 0
+                for what in ("pods", "gangs")
+            )
+
+        until_it_holds(are_told, f"the figures tell of {reason}")
+
+    def waiting_pod(self, said: str) -> JSON:
+        """A pod of the namespace that is told this."""
+        return self.engine.until(self.path("pods"), "", lambda pod: pod_condition(pod) == said)
 
     def event(self, name: str, begins: str, reason: str = "FailedScheduling") -> JSON:
         return self.engine.until(
@@ -386,6 +419,65 @@ def test_pods_wait_for_their_group_and_then_for_one_another(yard: Yard) -> None:
     assert scheduled(started)[0] == "PodGroupScheduled"
 
 
+def test_a_taskset_waits_for_its_group_and_then_for_its_members(yard: Yard) -> None:
+    """The two reasons that no job of ours has by itself: its group is made with its pods."""
+    box = {"name": "main", "image": "any", "command": ["true"]}
+    pod = {"schedulerName": "kube-batch", "restartPolicy": "Never", "containers": [box]}
+    template = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "two"}}, "spec": pod}
+    kind = {"apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet"}
+    roles = [{"name": "w", "replicas": 1, "template": template}]
+    yard.create(
+        "tasksets", {**kind, "metadata": {"name": "set"}, "spec": {"roles": roles}}, TASKSETS
+    )
+    said = f"PodGroup {yard.name}/two doesn't exist yet"
+    found = yard.waiting_pod(f"{Reason.NO_SUCH_GROUP}: {said}")
+    yard.event(found["metadata"]["name"], f"{Reason.NO_SUCH_GROUP}: {said}")
+    assert said in yard.why("set", Reason.NO_SUCH_GROUP)
+    yard.counted(Reason.NO_SUCH_GROUP)
+    group = {
+        "apiVersion": "scheduling.incubator.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "two"},
+        "spec": {"minMember": 2},
+    }
+    yard.create("podgroups", group, BATCH)
+    said = "1 of 2 members are there"
+    yard.waiting_pod(f"{Reason.NOT_ENOUGH_MEMBERS}: {said}")
+    yard.event("two", f"{Reason.NOT_ENOUGH_MEMBERS}: {said}")
+    lacks = (Reason.NOT_ENOUGH_MEMBERS.value, said)
+    yard.until("podgroups", "two", lambda group: scheduled(group) == lacks, BATCH)
+    assert said in yard.why("set", Reason.NOT_ENOUGH_MEMBERS)
+    yard.counted(Reason.NOT_ENOUGH_MEMBERS)
+    body = {"spec": {"minMember": 1}}
+    path = yard.path("podgroups", "two", BATCH)
+    assert yard.engine.ask("PATCH", path, body, content_type=PATCH).status == 200
+    yard.until(
+        "tasksets",
+        "set",
+        lambda each: (each.get("status") or {}).get("state") == "Succeeded",
+        TASKSETS,
+    )
+
+
+def test_a_member_that_waits_alone_is_told_of_by_an_event_of_its_own(yard: Yard) -> None:
+    yard.job("first", "default", 2, {"cpu": "100"})
+    yard.runs("first")
+    yard.until("pods", "first-worker-1", lambda pod: phase(pod) == "Running")
+    cordon = {"spec": {"unschedulable": True}}
+    (node,) = yard.engine.ask("GET", "/api/v1/nodes").json["items"]
+    path = f"/api/v1/nodes/{node['metadata']['name']}"
+    assert yard.engine.ask("PATCH", path, cordon, content_type=PATCH).status == 200
+    try:
+        yard.delete("pods", "first-worker-0", "/api/v1")
+        begins = f"{Reason.NODE_SELECTOR_MISMATCH}: 0/1 nodes are available"
+        yard.event("first-worker-0", begins)
+        yard.job_until("first", lambda status: begins in running(status))
+    finally:
+        cordon = {"spec": {"unschedulable": None}}
+        yard.engine.ask("PATCH", path, cordon, content_type=PATCH)
+    yard.runs("first")
+
+
 def test_a_preempted_job_saves_loses_no_restart_and_comes_back(yard: Yard) -> None:
     low, high = yard.queue("low", priority=1), yard.queue("high", priority=2)
     program = SAVES.replace("print('saved'", f"open('{yard.engine.who.home}/saved', 'a').write('x')"
@@ -439,11 +531,45 @@ def test_a_job_that_is_too_old_is_paused_once_and_starts_anew_when_resumed(yard:
     assert len(yard.events("long", "MaxDurationExceeded")) == 1
 
 
+def test_a_job_without_a_queue_of_its_own_is_paused_too(yard: Yard) -> None:
+    yard.set_queue("default", maxDuration="1h")
+    try:
+        main = {"name": "main", "image": "any", "command": list(WAITS)}
+        pod = {"containers": [main], "terminationGracePeriodSeconds": 1}
+        kind = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "GenericJob"}
+        roles = [{"type": "worker", "replicas": 1, "template": {"spec": pod}}]
+        meta = {"metadata": {"name": "plain"}, "spec": {"replicaSpecs": roles}}
+        yard.create("genericjobs", {**kind, **meta}, JOBS)
+        yard.runs("plain")
+        yard.set_queue("default", maxDuration="1s")
+        yard.job_until("plain", lambda status: status.get("phase") == "Paused")
+        yard.event("plain", "paused: plain-worker-0 is older", "MaxDurationExceeded")
+    finally:
+        yard.set_queue("default", maxDuration=None)
+
+
 def test_plain_pods_that_are_too_old_are_deleted(yard: Yard) -> None:
     pod = grouped("old")
     pod["metadata"]["labels"] = {f"{LABEL}/queue": yard.queue("short", maxDuration="2s")}
     yard.create("pods", pod)
     yard.event("old", "old is older than the 2 s that queue", "MaxDurationExceeded")
+
+
+def test_a_replica_of_a_taskset_that_is_too_old_has_failed(yard: Yard) -> None:
+    queue = yard.queue("short", maxDuration="3s")
+    box = {"name": "main", "image": "any", "command": ["python3", "-c", SAVES]}
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [box]}
+    template = {"metadata": {"labels": {f"{LABEL}/queue": queue}}, "spec": pod}
+    kind = {"apiVersion": "octopus.openi.pcl.cn/v1alpha1", "kind": "TaskSet"}
+    spec = {"roles": [{"name": "w", "replicas": 1, "template": template}]}
+    yard.create("tasksets", {**kind, "metadata": {"name": "set"}, "spec": spec}, TASKSETS)
+    over = ("Succeeded", "Failed")
+    done = yard.until(
+        "tasksets", "set", lambda each: (each.get("status") or {}).get("state") in over, TASKSETS
+    )
+    (row,) = done["status"]["roleStatus"][0]["replicaStatus"]
+    assert done["status"]["state"] == "Failed", row
+    assert row["terminatedInfo"]["reason"] == "MaxDurationExceeded", row
 
 
 @pytest.mark.parametrize("name", ["taskset", "taskset-kube-batch"])

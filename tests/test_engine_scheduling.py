@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from waiting import until
 
 from jobyard.client.backoff import Backoff
 from jobyard.client.request import NODES, PODS, Answer, Request, create, delete, get, merge_patch
@@ -197,6 +198,41 @@ def test_a_node_that_was_closed_before_the_engine_began_stays_closed() -> None:
             running.cancel()
 
     play(story)
+
+
+def test_a_reason_is_an_event_once_also_if_the_scheduler_is_started_again() -> None:
+    async def story() -> None:
+        async with served() as live:
+            yard = Yard(live, Faulty(InProcess(live)))
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}}
+            await yard.ask(create(NODES, "", node))
+            await yard.pod("a", nodeSelector={"disk": "fast"})
+            told: list[str] = []
+            writes: list[str] = []
+
+            def noted(request: Request) -> None:
+                if request.method == "POST" and request.path.endswith("/events"):
+                    told.append(msgspec.json.decode(request.body or b"")["involvedObject"]["name"])
+                if request.method == "PATCH" and request.path.endswith("/status"):
+                    writes.append(request.path.split("/")[-2])
+
+            yard.sender.refuses = noted
+            # The first has told of the one before once it has told of the next.
+            for last in ("b", "c"):
+                running = asyncio.create_task(Scheduler(yard.sender, MACHINE, backoff=SOON).run())
+                await yard.waits("a")
+                await yard.pod(last, nodeSelector={"disk": "fast"})
+                await yard.waits(last)
+                await until(lambda last=last: _is_in(last, told))
+                running.cancel()
+            assert told == ["a", "b", "c"]
+            assert [name for name in writes if len(name) == 1] == ["a", "b", "c"]
+
+    play(story)
+
+
+async def _is_in(name: str, told: list[str]) -> bool:
+    return name in told
 
 
 def test_relaxed_the_node_object_does_not_count() -> None:

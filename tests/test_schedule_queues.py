@@ -259,6 +259,102 @@ def test_gangs_go_whole_and_only_if_it_is_enough() -> None:
     assert evicted(found) == []
 
 
+def ended(member: Candidate, phase: str = "Failed", *, is_going: bool = False) -> Candidate:
+    return replace(member, node=NODE, phase=phase, is_terminating=is_going)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_those_that_end_because_they_are_sent_away_count_for_nothing(phase: str) -> None:
+    """Also with 0: they come anew, and the first of them doesn't start without the others."""
+    group, pods = gang("g", 4, 4, status=STARTED, cpu=2)
+    pods[1:] = [ended(each, phase, is_going=True) for each in pods[1:]]
+    found = decided(machine(cpu=8), [], pods, [group])
+    assert (placed(found), whys(found)) == ([], {"g-0": "NotEnoughMembers"})
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_gang_that_starts_anew_beside_members_that_have_ended_starts_whole(phase: str) -> None:
+    group, pods = gang("g", 4, 4, status=STARTED, cpu=2)
+    pods[3] = ended(pods[3], phase)
+    found = decided(machine(cpu=4), [], pods, [group])
+    assert (placed(found), set(whys(found).values())) == ([], {"NeverFits"})
+    assert placed(decided(machine(cpu=6), [], pods, [group])) == ["g-0", "g-1", "g-2"]
+
+
+def test_one_that_restarts_after_its_peers_have_failed_runs() -> None:
+    group, pods = gang("g", 3, 3, status=STARTED, cpu=2, roles=(("worker", 3),))
+    pods[1:] = [ended(each) for each in pods[1:]]
+    assert placed(decided(machine(cpu=8), [], pods, [group])) == ["g-0"]
+
+
+def test_a_member_of_a_whole_gang_whose_peer_is_leaving_has_a_reason_with_words() -> None:
+    group, pods = gang("g", 1, 3, status=STARTED, cpu=2)
+    pods[0] = ended(pods[0], "Succeeded")
+    pods[1] = replace(pods[1], node=NODE, phase="Running", is_terminating=True)
+    found = decided(machine(cpu=2), [], pods, [group])
+    assert whys(found) == {"g-2": "WaitingForRoom"}
+    assert found.refused[0].why.message.startswith("needs cpu 2; 0 of 2 are free")
+
+
+def test_what_was_started_once_goes_on_in_a_closed_queue_also_after_it_was_sent_away() -> None:
+    shut = replace(queue("shut"), is_closed=True)
+    group, pods = gang("old", 2, 2, "shut", status=STARTED, cpu=1)
+    new, others = gang("new", 2, 2, "shut", cpu=1)
+    found = decided(machine(cpu=8), [shut], [*pods, *others], [group, new])
+    assert placed(found) == ["old-0", "old-1"]
+    assert set(whys(found).values()) == {"QueueClosed"}
+
+
+def test_pods_of_a_job_of_that_name_before_are_no_members() -> None:
+    api = ("batch.tensorstack.dev/v1beta1", "GenericJob", "g")
+    group, old = gang("g", 2, 2, here=2, owner=Owner(*api, "new"), cpu=1)
+    old = [replace(each, owner=Owner(*api, "old")) for each in old]
+    found = decided(machine(cpu=8), [], old, [group])
+    (_, scheduled) = found.group_statuses[group.key].conditions
+    assert (scheduled.status, scheduled.reason) == (Truth.FALSE, "NotEnoughMembers")
+
+
+def test_who_asks_for_nothing_does_not_mind_a_quota_that_was_lowered() -> None:
+    there = pod("x", "low", here=True, cpu=2)
+    free, more = pod("free", "low", cpu=0), pod("more", "low", cpu=1)
+    found = decided(machine(cpu=4), [queue("low", cpu=1)], [there, free, more])
+    assert (placed(found), whys(found)) == (["free"], {"more": "QuotaExceeded"})
+    assert found.refused[0].why.message == "needs cpu 1; 2 of 1 of queue low are used"
+
+
+def test_nobody_starts_in_room_that_is_on_its_way_to_others_only_to_be_sent_away() -> None:
+    leaves = replace(pod("x", here=True, cpu=4, memory="2Gi"), is_terminating=True)
+    first = pod("first", "high", cpu=6, created_at=1.0)
+    second = pod("second", "high", cpu=2, memory="7Gi", created_at=2.0)
+    low = pod("low", memory="2Gi", created_at=3.0)
+    has = machine(cpu=8, memory="8Gi")
+    found = decided(has, [queue("high", 5)], [leaves, first, second, low])
+    assert (placed(found), evicted(found)) == ([], [])
+    assert whys(found) == {
+        "first": "WaitingForRoom", "second": "WaitingForRoom", "low": "Reserved",
+    }  # fmt: skip
+
+
+def test_many_who_ask_in_vain_for_the_room_of_many_are_answered_at_once() -> None:
+    """In proportion to their number: each sums up whom it may send away only once."""
+    there = [pod(f"l{n}", here=True, cpu=1) for n in range(400)]
+    there += [pod(f"k{n}", "high", here=True, cpu=1) for n in range(600)]
+    comes = [pod(f"h{n}", "high", cpu=700) for n in range(400)]
+    asked = 0
+
+    def counted(self: Amounts, other: Amounts) -> Amounts:
+        nonlocal asked
+        asked += 1
+        return add(self, other)
+
+    add = Amounts.__add__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Amounts, "__add__", counted)
+        found = decided(machine(cpu=1000, pods=9999), [queue("high", 5)], [*there, *comes])
+    assert not found.evicted
+    assert asked < 20 * len(comes), asked
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("", None), ("0", None), (None, None), ("2h45m", 9900), ("1w", 604800), ("1m500ms", 60.5),
@@ -272,13 +368,38 @@ def test_who_is_too_old_goes_and_a_job_is_paused_once() -> None:
     short = replace(queue("short"), max_seconds=10.0)
     job = Owner("batch.tensorstack.dev/v1beta1", "GenericJob", "g", "uid")
     group, members = gang("g", 2, 2, here=2, queue="short", status=STARTED, owner=job, cpu=1)
-    members = [replace(each, owner=job) for each in members]
+    members = [replace(each, owner=job, is_replica=True) for each in members]
     plain = pod("plain", "short", here=True, created_at=5.0)
     found = decided(machine(cpu=4), [short], [*members, plain], [group], now=12.0)
     assert [each.job for each in found.paused] == [job]
     assert (found.removed, found.look_again_at) == ((), 15.0)
     later = decided(machine(cpu=4), [short], [plain], now=15.0)
     assert [each.pod.name for each in later.removed] == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_replica", "goes"),
+    [
+        ("GenericJob", True, "paused"),
+        ("GenericJob", False, "removed"),
+        ("BeamJob", True, "removed"),
+    ],
+)
+def test_a_job_without_a_queue_of_its_own_is_paused_too(
+    kind: str, is_replica: bool, goes: str
+) -> None:
+    """It is in the default queue, each pod by itself."""
+    job = Owner("batch.tensorstack.dev/v1beta1", kind, "g", "uid")
+    old = [pod(f"g-{n}", here=True, owner=job, is_replica=is_replica) for n in range(2)]
+    short = replace(queue("default"), max_seconds=10.0)
+    found = decided(machine(cpu=4), [short], old, now=12.0)
+    gone = {"paused": len(found.paused), "removed": len(found.removed)}
+    assert gone == {"paused": 0, "removed": 0, goes: 1 if goes == "paused" else 2}
+
+
+def test_a_clock_that_was_set_back_lets_nobody_wait_for_hours() -> None:
+    group, pods = gang("g", 3, 1, status=STARTED, cpu=2, created_at=5000.0)
+    assert placed(decided(machine(cpu=8), [], pods, [group], now=100.0)) == ["g-0"]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +448,9 @@ def test_relaxed_a_queue_or_group_that_is_not_there_keeps_nobody_waiting() -> No
     ("name", "amount", "text"),
     [("cpu", "1500m", "1500m"), ("cpu", "50", "50"), ("memory", "3Gi", "3Gi"),
      ("memory", "1500", "1500"),
-     ("memory", "1536Mi", "1536Mi"), ("cpu", "1u", "1m"), ("cpu", "1e40", "1" + "0" * 36)],
+     ("memory", "1536Mi", "1536Mi"), ("cpu", "1u", "1m"), ("cpu", "1e40", "1" + "0" * 36),
+     # More digits than a Decimal divides.
+     ("memory", "1234567890123456789012345671e5", "1234567890123456789012345671" + "0" * 5)],
 )  # fmt: skip
 def test_amounts_in_statuses_are_exact(name: str, amount: str, text: str) -> None:
     assert quantity_text(name, Amounts.of({name: amount})[name]) == text

@@ -259,6 +259,30 @@ def devices_are_given_twice(patch: Patch) -> None:
     patch.setattr(reservation.Room, "take", generous)
 
 
+def who_ends_when_it_goes_stays_a_member(patch: Patch) -> None:
+    put = groups._put
+
+    def blind(each: Any, pod: Any, machine: str) -> None:
+        put(each, replace(pod, is_terminating=pod.is_terminating and not pod.has_ended), machine)
+
+    patch.setattr(groups, "_put", blind)
+
+
+def one_that_has_ended_lets_the_others_come_one_by_one(patch: Patch) -> None:
+    judge = groups._judge_start
+
+    def hasty(each: Any, now: float) -> None:
+        judge(each, now)
+        if groups.was_scheduled(each.facts.status) and (each.succeeded or each.failed):
+            each.has_started = each.has_started or not each.leaving
+
+    patch.setattr(groups, "_judge_start", hasty)
+
+
+def the_dead_count_for_their_namesakes(patch: Patch) -> None:
+    patch.setattr(groups, "_is_of_an_earlier_job", lambda each, pod: False)
+
+
 MUTANTS = (
     gangs_start_with_whoever_fits, roles_are_not_counted, quotas_are_forgotten,
     quotas_are_not_used_up, room_is_not_used_up, nothing_is_reserved, who_leaves_is_gone,
@@ -266,7 +290,8 @@ MUTANTS = (
     some_go_in_vain, shares_are_not_looked_at, queue_priority_is_upside_down, the_younger_go_first,
     restarts_wait_for_the_whole_gang, closed_queues_take_everybody, every_namespace_may_come,
     victims_come_back_first, some_are_told_nothing, statuses_change_all_the_time,
-    devices_are_given_twice,
+    devices_are_given_twice, who_ends_when_it_goes_stays_a_member,
+    one_that_has_ended_lets_the_others_come_one_by_one, the_dead_count_for_their_namesakes,
 )  # fmt: skip
 
 

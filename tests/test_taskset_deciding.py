@@ -283,6 +283,37 @@ def test_a_lost_pod_is_made_anew_uncounted(how: str) -> None:
     assert world.standing == GOES_ON
 
 
+@pytest.mark.parametrize("how", ["is marked", "is told to go", "has ended of it"])
+def test_a_replica_that_was_too_old_for_its_queue_has_failed(how: str) -> None:
+    """To be made anew uncounted, it would be too old again and again."""
+    world = started(World(role("w", retryPolicy=retry(1))))
+    for attempt, standing in ((0, GOES_ON), (1, FAILED)):
+        name = f"t-w-0-{attempt}-0"
+        held = {"type": "MaxDurationExceeded", "status": "True", "message": "older than 60 s"}
+        status = world.pods[name]["status"]
+        world.exits[name] = 143
+        status["conditions"] = [held]
+        if how != "is marked":
+            world.delete(name)
+        if how == "has ended of it":
+            # With 0, for it has saved its work.
+            world.exit(name, 0)
+            world.exits[name] = 143
+            world.pods[name]["status"]["conditions"] = [held]
+        world.settle()
+        world.reap()
+        world.settle()
+        assert world.standing == standing
+        world.run()
+        world.settle()
+    assert world.row("w").total_retried_count == 1
+    info = world.row("w").terminated_info
+    assert info is not None
+    assert (info.reason, info.exit_message) == ("MaxDurationExceeded", "older than 60 s")
+    assert world.status is not None
+    assert world.status.preempt_count == 0
+
+
 def test_an_end_before_somebody_deleted_the_pod_counts() -> None:
     world = started(World(role("w", retryPolicy=retry(1))))
     world.exit("t-w-0-0-0", 0, sidecar=True)

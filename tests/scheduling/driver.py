@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 from scheduling.rules import BrokenRuleError, check
 from scheduling.world import World
 
 GANGS_MAX = 14
+# How often the engine is killed between any two calls.
+KILLED = 0.15
 
 
 class Story:
@@ -25,12 +25,17 @@ class Story:
             world.submit()
         elif draw < 0.40:
             world.delete_gang()
-        elif draw < 0.45:
+        elif draw < 0.43:
+            world.make_job_again()
+        elif draw < 0.48:
             world.change_queue()
         elif draw < 0.75:
             world.end_one()
-        elif draw < 0.9:
+        elif draw < 0.88:
             world.stop_some()
+            world.collect()
+        elif draw < 0.93:
+            world.make_some()
         else:
             world.pass_time()
         self._look()
@@ -39,16 +44,18 @@ class Story:
         world = self.world
         world.begin_all()
         world.clean_up()
-        before = copy.copy(world)
-        before.pods, before.groups = dict(world.pods), dict(world.groups)
-        before.queues, before.started = dict(world.queues), set(world.started)
+        before, after = world.copied(), world.copied()
         decided = world.decide()
-        world.apply(decided)
+        after.cycle = world.cycle
+        after.apply(decided)
         self.steps += 1
         try:
-            check(before, decided, world)
+            check(before, decided, after)
         except BrokenRuleError as broken:
             raise BrokenRuleError(f"seed {self.seed}, step {self.steps}: {broken}") from None
+        calls = sum(1 for _ in world.calls(decided))
+        is_killed = world.dice.random() < KILLED
+        world.apply(decided, world.dice.randint(0, calls) if is_killed else None)
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -66,7 +73,10 @@ class Story:
         bound = 3 * (len(world.pods) + len(world.groups)) + 10
         for _ in range(bound):
             world.now += 11.0
-            world.stop_some(share=1.0)
+            world.collect(share=1.0)
+            for _ in range(2):
+                world.stop_some(share=1.0)
+            world.make_some(share=1.0)
             self._look()
             running = [pod for pod in world.running if not pod.is_terminating]
             for pod in running:

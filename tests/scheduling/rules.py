@@ -32,7 +32,7 @@ def hold(is_so: bool, rule: str, **found: object) -> None:
 
 
 def queue_of(world: World, pod: Candidate) -> str:
-    if pod.group is not None and pod.group in world.groups:
+    if pod.group is not None and world.is_member(pod, pod.group):
         return world.groups[pod.group].queue
     return pod.queue
 
@@ -75,7 +75,7 @@ def check(before: World, decided: Decision, after: World) -> None:
     _check_gangs(before, decided, after)
     _check_doors(before, decided)
     _check_evictions(before, decided)
-    _check_line(decided, after)
+    _check_line(before, decided, after)
 
 
 def _as_told(decided: Decision, again: Decision) -> dict[str, object]:
@@ -100,43 +100,65 @@ def _check_sums(before: World, decided: Decision, after: World) -> None:
 
 
 def _members(world: World, key: GroupKey) -> list[Candidate]:
-    return [pod for pod in world.pods.values() if pod.group == key]
+    return [pod for pod in world.pods.values() if world.is_member(pod, key)]
+
+
+def _is_known(world: World, key: GroupKey) -> bool:
+    """Whether it is written down that the gang has started once."""
+    status = world.groups[key].status if key in world.groups else None
+    return any(
+        each.type.value == "GroupScheduled" and each.status.value == "True"
+        for each in (status.conditions if status else ())
+    )
+
+
+def _runs(world: World, key: GroupKey) -> bool:
+    return any(
+        pod.node and not pod.has_ended and not pod.is_terminating for pod in _members(world, key)
+    )
 
 
 def _has_begun(world: World, key: GroupKey) -> bool:
-    """Whether a gang has started, and something is left of it; or nothing more comes."""
-    if key not in world.started:
-        return False
+    """Whether a gang has started, and something of it runs."""
+    return _is_known(world, key) and _runs(world, key)
+
+
+def _stays_away(world: World, key: GroupKey) -> int:
+    """How many of a gang that has started once it need not wait for."""
+    if not _is_known(world, key):
+        return 0
     members = _members(world, key)
-    runs = [pod for pod in members if pod.node and not pod.has_ended]
-    if any(not pod.is_terminating for pod in runs):
-        return True
-    if not runs and any(pod.has_ended for pod in members):
-        return True
-    waits = [pod for pod in members if not pod.node]
-    youngest = max((pod.created_at for pod in waits), default=world.now)
-    is_last = len(waits) < world.groups[key].needed and world.now >= youngest + 10
-    return not runs and is_last
+    waits = [pod.created_at for pod in members if not pod.node]
+    if (
+        waits
+        and world.now >= max(waits) + 10
+        and not any(pod.node and not pod.has_ended for pod in members)
+    ):
+        return world.groups[key].needed
+    return sum(pod.phase == "Failed" and not pod.is_terminating for pod in members)
 
 
 def _check_gangs(before: World, decided: Decision, after: World) -> None:
     for key in sorted({each.pod.group for each in decided.placed if each.pod.group is not None}):
-        if key not in before.groups or _has_begun(before, key):
+        if key not in before.groups or (key in before.started and _runs(before, key)):
             continue
         group = after.groups[key]
         there = [
             pod
             for pod in _members(after, key)
-            if pod.phase == "Succeeded" or (pod.node == NODE and not pod.is_terminating)
+            if not pod.is_terminating
+            and (pod.phase == "Succeeded" or (pod.node == NODE and not pod.has_ended))
         ]
-        # Those that were sent away again in the same breath count for the start.
-        gone = {each.pod.uid for each in decided.evicted}
-        there += [pod for pod in _members(after, key) if pod.uid in gone]
-        hold(len(there) >= group.needed, "no gang starts in part", group=str(key), there=len(there))
+        away = _stays_away(before, key)
+        waits = [pod for pod in _members(after, key) if not pod.node]
+        # Who need not wait for all comes with all that are there.
+        is_whole = len(there) >= group.needed or (
+            len(there) + away >= group.needed and (not waits or away < group.needed)
+        )
+        hold(is_whole, "no gang starts in part", group=str(key), there=len(there), away=away)
         for role, least in group.roles:
             count = sum(pod.role == role for pod in there)
-            hold(count >= least, "nor any role of it", group=str(key), role=role, count=count)
-        after.started.add(key)
+            hold(count + away >= least, "nor any role of it", group=str(key), role=role)
 
 
 def _check_doors(before: World, decided: Decision) -> None:
@@ -145,7 +167,8 @@ def _check_doors(before: World, decided: Decision) -> None:
         hold(queue is not None, "nobody is placed without a queue", pod=str(pod))
         if queue is None or (pod.group is not None and _has_begun(before, pod.group)):
             continue
-        hold(not queue.is_closed, "nothing starts in a closed queue", pod=str(pod))
+        is_old = pod.group is not None and _is_known(before, pod.group)
+        hold(is_old or not queue.is_closed, "nothing starts in a closed queue", pod=str(pod))
         is_allowed = not queue.namespaces or pod.namespace == "one"
         hold(is_allowed, "only its namespaces use a queue", pod=str(pod))
 
@@ -155,6 +178,7 @@ def _check_evictions(before: World, decided: Decision) -> None:
         **{str(key): group.queue for key, group in before.groups.items()},
         **{str(pod): pod.queue for pod in before.pods.values() if pod.group is None},
     }
+    here = {each.pod.uid for each in decided.placed}
     gone: Counter[GroupKey] = Counter()
     for each in decided.evicted:
         winner = before.queues[by_title[each.preemptor]]
@@ -163,7 +187,8 @@ def _check_evictions(before: World, decided: Decision) -> None:
         assert loser is not None
         hold(loser.priority < winner.priority, "only from lower queues", to=str(each.pod))
         hold(not each.pod.is_terminating, "nobody goes twice", to=str(each.pod))
-        if each.pod.group is not None:
+        hold(each.pod.uid not in here, "nobody comes only to go", to=str(each.pod))
+        if each.pod.group is not None and before.is_member(each.pod, each.pod.group):
             gone[each.pod.group] += 1
     for key, count in gone.items():
         there = [p for p in _members(before, key) if p.node and not p.is_terminating]
@@ -204,7 +229,7 @@ def _check_few(before: World, decided: Decision) -> None:
         hold(others or not is_enough, "as few as needed", unit=str(unit), title=title)
 
 
-def _check_line(decided: Decision, after: World) -> None:
+def _check_line(before: World, decided: Decision, after: World) -> None:
     """Who is first in line doesn't fit, and nobody of a lower queue took what it lacks."""
     free = after.machine.capacity - held(after)
     line: dict[str, list[Candidate]] = {}
@@ -231,7 +256,7 @@ def _check_line(decided: Decision, after: World) -> None:
         lacking = need.beyond(free)
         for each in decided.placed:
             other = after.queues[queue_of(after, each.pod)]
-            begun = each.pod.group is not None and each.pod.group in after.started
+            begun = each.pod.group is not None and _has_begun(before, each.pod.group)
             if other.priority < queue.priority and not begun:
                 taken = each.pod.asked.only(lacking)
                 hold(not any(taken.by_name.values()), "none behind it takes it", by=str(each.pod))
@@ -253,8 +278,9 @@ def _rank(world: World, pods: list[Candidate]) -> tuple[object, ...]:
 
 def _alive(world: World, key: GroupKey) -> int:
     return sum(
-        pod.phase == "Succeeded" or bool(pod.node and not pod.has_ended and not pod.is_terminating)
+        pod.phase == "Succeeded" or bool(pod.node and not pod.has_ended)
         for pod in _members(world, key)
+        if not pod.is_terminating
     )
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import random
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from jobyard.api.podgroup import PodGroupStatus
+from jobyard.api.queue import QueueStatus
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.deciding import decide
 from jobyard.schedule.decision import Decision
@@ -46,9 +51,10 @@ class World:
             self.queues[f"q{number}"] = self.new_queue(f"q{number}")
         self.groups: dict[GroupKey, GroupFacts] = {}
         self.pods: dict[str, Candidate] = {}
-        # How many pods of each gang are to succeed, and those that are done for good.
-        self.finished: set[str] = set()
+        # Gangs that ran whole once.
         self.started: set[GroupKey] = set()
+        # Pods that are gone, and that somebody makes anew.
+        self.lacking: list[Candidate] = []
         self.now = 1_000_000.0
         self.cycle = 0
         self.uids = 0
@@ -107,10 +113,10 @@ class World:
             needed=size,
             roles=(("worker", size),) if not extra and dice.random() < 0.5 else (),
             created_at=self.now,
-            owner=Owner("batch.tensorstack.dev/v1beta1", "GenericJob", name, name),
+            owner=_job(name, name),
         )
         for rank in range(size + extra):
-            self.make_pod(f"{name}-worker-{rank}", namespace, asks, group=key)
+            self.make_pod(f"{name}-worker-{rank}", namespace, asks, queue=queue, group=key)
 
     def make_pod(
         self,
@@ -121,6 +127,7 @@ class World:
         queue: str = "default",
         group: GroupKey | None = None,
     ) -> None:
+        """Of its group's job, as that is now."""
         self.uids += 1
         spec = spec_of(asks)
         uid = f"u{self.uids}"
@@ -134,15 +141,56 @@ class World:
             group=group,
             queue=queue,
             role="worker" if group else "",
+            owner=self.groups[group].owner if group else Owner(),
         )
 
-    def make_anew(self, pod: Candidate) -> None:
-        """As a controller does with a replica that was taken away, or has failed."""
+    def lose(self, pod: Candidate) -> None:
+        """It is gone, and is made anew some time, as a controller does with replicas."""
         del self.pods[pod.uid]
-        if pod.group is not None and pod.group not in self.groups:
+        self.lacking.append(pod)
+
+    def make_some(self, share: float = 0.5) -> None:
+        """Each when its controller comes to it, and not before its name is free."""
+        still: list[Candidate] = []
+        names = {(pod.namespace, pod.name) for pod in self.pods.values()}
+        for pod in self.lacking:
+            if pod.group is not None and pod.group not in self.groups:
+                continue
+            if (pod.namespace, pod.name) in names or self.dice.random() > share:
+                still.append(pod)
+                continue
+            asks = pod.spec["containers"][0]["resources"]["requests"]
+            self.make_pod(pod.name, pod.namespace, asks, queue=pod.queue, group=pod.group)
+            names.add((pod.namespace, pod.name))
+        self.lacking = still
+
+    def make_job_again(self) -> None:
+        """Deleted and made under its name, while pods of the one before are still there."""
+        if not self.groups:
             return
-        asks = pod.spec["containers"][0]["resources"]["requests"]
-        self.make_pod(pod.name, pod.namespace, asks, queue=pod.queue, group=pod.group)
+        key = self.dice.choice(sorted(self.groups))
+        self.uids += 1
+        job = _job(key.name, f"{key.name}-{self.uids}")
+        self.groups[key] = replace(
+            self.groups[key], uid=job.uid, owner=job, created_at=self.now, status=None
+        )
+        self.started.discard(key)
+        # Of each replica a pod is wanted again, and none that was wanted for the old one.
+        wanted = {pod.name: pod for pod in self.lacking if pod.group == key}
+        wanted |= {pod.name: pod for pod in self.pods.values() if pod.group == key}
+        self.lacking = [pod for pod in self.lacking if pod.group != key] + list(wanted.values())
+
+    def collect(self, share: float = 0.5) -> None:
+        """Pods of jobs that are gone go, some time."""
+        for uid, pod in list(self.pods.items()):
+            group = self.groups.get(pod.group) if pod.group is not None else None
+            is_orphan = bool(pod.owner.uid) and (group is None or group.owner.uid != pod.owner.uid)
+            if not is_orphan or pod.is_terminating or self.dice.random() > share:
+                continue
+            if pod.node and not pod.has_ended:
+                self.pods[uid] = replace(pod, is_terminating=True)
+            else:
+                del self.pods[uid]
 
     def delete_gang(self) -> None:
         if not self.groups:
@@ -150,12 +198,6 @@ class World:
         key = self.dice.choice(sorted(self.groups))
         del self.groups[key]
         self.started.discard(key)
-        for uid, pod in list(self.pods.items()):
-            if pod.group == key:
-                if pod.node and not pod.has_ended:
-                    self.pods[uid] = replace(pod, is_terminating=True)
-                else:
-                    del self.pods[uid]
 
     def change_queue(self) -> None:
         """Quotas change, queues are closed and opened, deleted and made."""
@@ -184,8 +226,11 @@ class World:
         if not pods:
             return
         pod = self.dice.choice(pods)
-        if self.dice.random() < 0.2:
-            self.make_anew(pod)
+        if self.dice.random() < 0.1:
+            # Nobody starts it again, and it stays.
+            self.pods[pod.uid] = replace(pod, phase="Failed")
+        elif self.dice.random() < 0.2:
+            self.lose(pod)
         elif pod.group is None or self.dice.random() < 0.1:
             # Somebody cleans up after it.
             del self.pods[pod.uid]
@@ -197,16 +242,22 @@ class World:
             self.pods[pod.uid] = replace(pod, phase="Running")
 
     def stop_some(self, share: float = 0.5) -> None:
-        """Those that are being stopped are gone some time, and come anew."""
-        for pod in [pod for pod in self.running if pod.is_terminating]:
-            if self.dice.random() < share:
-                self.make_anew(pod)
+        """Those that are being stopped end some time, well or not, and are gone later."""
+        for pod in [pod for pod in self.pods.values() if pod.is_terminating and pod.node]:
+            if self.dice.random() > share:
+                continue
+            if pod.has_ended:
+                self.lose(pod)
+            else:
+                phase = self.dice.choice(("Succeeded", "Failed"))
+                self.pods[pod.uid] = replace(pod, phase=phase)
 
     def clean_up(self) -> None:
-        """Gangs of which all members have succeeded are done."""
+        """Gangs of which all members have ended are done."""
+        wanted = {pod.group for pod in self.lacking}
         for key in list(self.groups):
             pods = [pod for pod in self.pods.values() if pod.group == key]
-            if all(pod.phase == "Succeeded" for pod in pods):
+            if key not in wanted and all(p.has_ended and not p.is_terminating for p in pods):
                 for pod in pods:
                     del self.pods[pod.uid]
                 del self.groups[key]
@@ -220,17 +271,56 @@ class World:
     def decide(self) -> Decision:
         return decide(self.snapshot())
 
-    def apply(self, decided: Decision) -> None:
-        for placed in decided.placed:
-            pod = self.pods[placed.pod.uid]
-            self.pods[pod.uid] = replace(pod, node=NODE, devices=placed.devices, is_nominated=False)
-        for evicted in decided.evicted:
-            pod = self.pods[evicted.pod.uid]
-            self.pods[pod.uid] = replace(pod, is_terminating=True)
+    def apply(self, decided: Decision, calls: int | None = None) -> None:
+        """In the order of the engine, which may be killed after so many calls."""
+        for call in tuple(self.calls(decided))[:calls]:
+            call()
+        for key in self.groups:
+            members = [pod for pod in self.pods.values() if self.is_member(pod, key)]
+            alive = sum(
+                pod.phase == "Succeeded" or (pod.node == NODE and not pod.has_ended)
+                for pod in members
+                if not pod.is_terminating
+            )
+            if alive >= self.groups[key].needed:
+                self.started.add(key)
+
+    def calls(self, decided: Decision) -> Iterator[Callable[[], None]]:
+        def bind_all() -> None:
+            # They reach the disk together.
+            for placed in decided.placed:
+                self._change(placed.pod, node=NODE, devices=placed.devices, is_nominated=False)
+
+        yield bind_all
         for refused in decided.refused:
-            pod = self.pods[refused.pod.uid]
-            self.pods[pod.uid] = replace(pod, is_nominated=refused.is_nominated)
+            yield partial(self._change, refused.pod, is_nominated=refused.is_nominated)
+        for evicted in decided.evicted:
+            yield partial(self._change, evicted.pod, is_terminating=True)
         for key, status in decided.group_statuses.items():
-            self.groups[key] = replace(self.groups[key], status=status)
+            yield partial(self._tell_group, key, status)
         for name, told in decided.queue_statuses.items():
-            self.queues[name] = replace(self.queues[name], status=told)
+            yield partial(self._tell_queue, name, told)
+
+    def _change(self, pod: Candidate, **change: Any) -> None:
+        self.pods[pod.uid] = replace(self.pods[pod.uid], **change)
+
+    def _tell_group(self, key: GroupKey, status: PodGroupStatus) -> None:
+        self.groups[key] = replace(self.groups[key], status=status)
+
+    def _tell_queue(self, name: str, status: QueueStatus) -> None:
+        self.queues[name] = replace(self.queues[name], status=status)
+
+    def is_member(self, pod: Candidate, key: GroupKey) -> bool:
+        """Of the group's job, and not of one of that name before it."""
+        return pod.group == key and key in self.groups and pod.owner == self.groups[key].owner
+
+    def copied(self) -> World:
+        other = copy.copy(self)
+        for name in ("pods", "groups", "queues"):
+            setattr(other, name, dict(getattr(self, name)))
+        other.started = set(self.started)
+        return other
+
+
+def _job(name: str, uid: str) -> Owner:
+    return Owner("batch.tensorstack.dev/v1beta1", "GenericJob", name, uid)

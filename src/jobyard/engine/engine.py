@@ -181,7 +181,9 @@ class Engine:
             await self._agent.run()
 
         async def schedule() -> None:
-            await Scheduler(self.sender, machine, may_preempt=settings.may_preempt).run()
+            scheduler = Scheduler(self.sender, machine, may_preempt=settings.may_preempt)
+            server.figures["scheduler"] = scheduler.figures
+            await scheduler.run()
 
         async def control() -> None:
             await Controller(own, Options(), Meter()).run()

@@ -20,7 +20,7 @@ NOTHING: Final = Decimal(0)
 BOUNDLESS: Final = Decimal("Infinity")
 _GIB: Final = Decimal(2**30)
 _MIB: Final = Decimal(2**20)
-_KIB: Final = Decimal(2**10)
+_BYTES: Final = ((2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
 _MILLI: Final = Decimal("0.001")
 
 
@@ -136,12 +136,13 @@ def told(name: str, amount: Decimal) -> str:
 
 def quantity_text(name: str, amount: Decimal) -> str:
     """An amount exactly, as a quantity: `1500m`, `24Gi`, `8`."""
-    if _is_bytes(name):
-        for unit, suffix in ((_GIB, "Gi"), (_MIB, "Mi"), (_KIB, "Ki")):
-            if amount % unit == 0:
-                return f"{amount / unit:f}{suffix}"
     if amount == amount.to_integral_value():
-        return f"{amount.to_integral_value():f}"
+        # Numbers without end: a Decimal doesn't divide those of more digits than it computes with.
+        whole = int(amount)
+        for unit, suffix in _BYTES if _is_bytes(name) else ():
+            if whole % unit == 0:
+                return f"{whole // unit}{suffix}"
+        return str(whole)
     milli = amount / _MILLI
     # Kubernetes rounds up what is finer than its status tells.
     return f"{milli.to_integral_value(rounding='ROUND_CEILING'):f}m"

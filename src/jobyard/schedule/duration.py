@@ -78,12 +78,7 @@ def overdue(gangs: Iterable[Gang], queues: Mapping[str, QueueFacts], now: float)
 
 
 def _can_be_paused(pod: Candidate) -> bool:
-    """A replica of a T9k job; its TensorBoard is none."""
+    """A replica of a T9k job, whether it names a queue or not."""
     owner = pod.owner
     kind = kind_of(owner.api_version, owner.kind)
-    return (
-        kind is not None
-        and Mode.PAUSE in kind.modes
-        and pod.group is not None
-        and pod.group.name == owner.name
-    )
+    return kind is not None and Mode.PAUSE in kind.modes and pod.is_replica

@@ -21,7 +21,10 @@ def starting(gang: Gang, barred: Mapping[str, Why]) -> tuple[list[Candidate], Wh
     their reason is the gang's.
     """
     chosen, lacking = lacked(gang, barred)
-    if not lacking and gang.alive + len(chosen) >= gang.needed:
+    is_whole = not lacking and gang.alive + len(chosen) >= gang.needed
+    # Who starts anew without those that have ended has to have somebody at least.
+    counted = gang.alive + gang.excused + len(chosen)
+    if is_whole or (chosen and gang.excused and counted >= gang.needed):
         return chosen, None
     if gang.alive + len(gang.waiting) >= gang.needed and _first(gang.waiting, barred):
         return [], _first(gang.waiting, barred)

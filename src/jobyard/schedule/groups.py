@@ -37,10 +37,13 @@ class Gang(msgspec.Struct, kw_only=True):
     here: list[Candidate] = []
     leaving: list[Candidate] = []
     succeeded: list[Candidate] = []
+    # Those that have ended and are being deleted are neither: they may well come anew.
     failed: int = 0
     # How many pods are in each phase.
     phases: dict[str, int] = {}
     has_started: bool = False
+    # How many of those that it needs it starts anew without: nobody waits for them any more.
+    excused: int = 0
     # When there is more to say about whether the rest of it comes.
     settles_at: float | None = None
 
@@ -80,7 +83,7 @@ def gathered(snapshot: Snapshot) -> list[Gang]:
     alone: list[Gang] = []
     for pod in snapshot.pods:
         gang = by_key.get(pod.group) if pod.group is not None else None
-        if gang is None:
+        if gang is None or _is_of_an_earlier_job(gang, pod):
             gang = _alone(snapshot, pod)
             alone.append(gang)
         _put(gang, pod, snapshot.machine.name)
@@ -116,7 +119,7 @@ def _alone(snapshot: Snapshot, pod: Candidate) -> Gang:
     settles_at = None
     if lacking is not None and snapshot.machine.is_relaxed:
         # Most files were written for a cluster: who names a group that nobody makes runs as well.
-        settles_at = pod.created_at + SETTLING_SECONDS
+        settles_at = settled_at((pod.created_at,), snapshot.now)
         if snapshot.now >= settles_at:
             lacking = settles_at = None
     return Gang(
@@ -143,6 +146,8 @@ def _own_priority(pod: Candidate) -> int:
 def _put(gang: Gang, pod: Candidate, machine: str) -> None:
     gang.phases[pod.phase] = gang.phases.get(pod.phase, 0) + 1
     if pod.has_ended:
+        if pod.is_terminating:
+            return
         if pod.phase == SUCCEEDED:
             gang.succeeded.append(pod)
         else:
@@ -154,24 +159,45 @@ def _put(gang: Gang, pod: Candidate, machine: str) -> None:
         (gang.leaving if pod.is_terminating else gang.here).append(pod)
 
 
+def _is_of_an_earlier_job(gang: Gang, pod: Candidate) -> bool:
+    """Of a job that was made again under its name: what is left of the one before isn't its own."""
+    assert gang.facts is not None
+    mine, its = gang.facts.owner, pod.owner
+    is_namesake = (mine.api_version, mine.kind, mine.name) == (its.api_version, its.kind, its.name)
+    return bool(mine.uid) and is_namesake and mine.uid != its.uid
+
+
 def _judge_start(gang: Gang, now: float) -> None:
     """Whether it has started, so that its members are placed one by one.
 
-    One that was started, and of which nothing is left (it was paused, or taken away whole), starts
-    anew like any other: all at once. But members that have succeeded may be gone for good, objects
-    and all; then the others would wait for them for ever. Who has seen nothing new for a while
-    counts on no more.
+    One that was started, and of which nothing is left on the machine (it was paused, or taken away
+    whole, or all but some have ended), starts anew: all at once those that wait. It needn't have as
+    many as before, for members that have ended may stay away, or be gone for good, objects and all.
+    Who has seen nothing new for a while counts on no more.
     """
     assert gang.facts is not None
     if not was_scheduled(gang.facts.status):
         return
-    if gang.here or ((gang.succeeded or gang.failed) and not gang.leaving):
+    if gang.here:
         gang.has_started = True
         return
-    if gang.waiting and not gang.leaving and len(gang.waiting) < gang.needed:
-        settles_at = max(pod.created_at for pod in gang.waiting) + SETTLING_SECONDS
-        gang.has_started = now >= settles_at
-        gang.settles_at = None if gang.has_started else settles_at
+    gang.excused = gang.failed
+    if (
+        not gang.waiting
+        or gang.leaving
+        or gang.alive + gang.failed + len(gang.waiting) >= gang.needed
+    ):
+        return
+    settles_at = settled_at((pod.created_at for pod in gang.waiting), now)
+    if now >= settles_at:
+        gang.excused = gang.needed
+    else:
+        gang.settles_at = settles_at
+
+
+def settled_at(created: Iterable[float], now: float) -> float:
+    """When no more come after those; what is from the future was made before a clock was set."""
+    return max((at for at in created if at <= now), default=-SETTLING_SECONDS) + SETTLING_SECONDS
 
 
 def by_queue(gangs: Iterable[Gang]) -> Mapping[str, list[Gang]]:

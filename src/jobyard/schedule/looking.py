@@ -14,7 +14,7 @@ from jobyard.schedule.decision import Aside, Evicted, Placed, Refused
 from jobyard.schedule.duration import Overdue, overdue
 from jobyard.schedule.fitness import GATED, NOT_UNDERSTOOD, bar, gate_text
 from jobyard.schedule.gang import lacked, starting
-from jobyard.schedule.groups import Gang, by_queue, gathered
+from jobyard.schedule.groups import Gang, by_queue, gathered, was_scheduled
 from jobyard.schedule.order import Claim, Entry, Line
 from jobyard.schedule.preemption import Field, victims
 from jobyard.schedule.quota import Account
@@ -28,7 +28,6 @@ from jobyard.schedule.reasons import (
     no_room,
     no_such_group,
     no_such_queue,
-    not_enough_members,
     queue_closed,
     queue_elsewhere,
     room_comes,
@@ -59,9 +58,12 @@ class Look:
         self.refused: list[Refused] = []
         self.aside: list[Aside] = []
         self.evicted: list[Evicted] = []
+        # By the gang's number in memory: who loses pods in this very look.
+        self._sent_away: set[int] = set()
         # By the gang's number in memory: what it waits for to start.
         self.whys: dict[int, Why] = {}
         self._ahead: list[Ahead] = []
+        self._field = Field(self._by_queue, self.accounts, self.machine.capacity, self.share)
 
     def walk(self) -> None:
         entries: list[Entry] = []
@@ -193,7 +195,9 @@ class Look:
 
     def _at_the_door(self, gang: Gang, queue: QueueFacts) -> Why | None:
         """What keeps a gang out of its queue that hasn't started."""
-        if queue.is_closed:
+        # What has started once goes on there, also if it has to start anew.
+        is_new = gang.facts is None or not was_scheduled(gang.facts.status)
+        if queue.is_closed and is_new:
             return queue_closed(queue.name)
         if not selects(queue.namespaces, self.snapshot.namespaces.get(gang.namespace, {})):
             return namespace_not_allowed(queue.name, gang.namespace)
@@ -219,9 +223,8 @@ class Look:
 
     def _judge(self, entry: Entry) -> None:
         gang, account = entry.gang, self.accounts[entry.gang.queue]
-        if entry.claim is not Claim.START and gang.leaving and not gang.here:
-            # It was sent away in this very look, and has to start again.
-            self._waits(entry, not_enough_members(gang.alive, gang.needed, ()))
+        if entry.claim is not Claim.START and id(gang) in self._sent_away and not gang.here:
+            # It has to start again; the next look tells what for it waits.
             return
         wish = self._wish(entry)
         why = self._out_of_bounds(entry, account, wish)
@@ -278,7 +281,12 @@ class Look:
                 self._waits(entry, why, is_nominated=True)
                 return
         holder = room.holder
-        if not holder and entry.claim is not Claim.EXTRA:
+        is_missing = entry.claim is Claim.MISSING
+        if entry.claim is not Claim.EXTRA and (
+            # Room is kept for the first; and for those whose own is on its way already, else some
+            # of a lower queue start in it, only to be sent away again.
+            not holder or room.will_have_for(wish.need, is_missing=is_missing)
+        ):
             room.reserve(wish.need, title)
             account.reserve(wish.need, title)
         if holder and wish.need.fits(room.free):
@@ -292,9 +300,8 @@ class Look:
         room, is_missing = self.room, entry.claim is Claim.MISSING
         if room.will_have_for(wish.need, is_missing=is_missing):
             return sum(len(gang.leaving) for gang in self.gangs) if entry.is_nominated else 0
-        field = Field(self._by_queue, self.accounts, self.machine.capacity, self.share)
         units = victims(
-            field,
+            self._field,
             account.facts.priority,
             lambda freed: room.will_have_for(wish.need, freed, is_missing=is_missing),
         )
@@ -303,6 +310,7 @@ class Look:
             gone = {pod.uid for pod in unit.pods}
             unit.gang.here = [pod for pod in unit.gang.here if pod.uid not in gone]
             unit.gang.leaving += unit.pods
+            self._sent_away.add(id(unit.gang))
             said = (
                 f"makes room for {entry.gang.title} of queue {account.facts.name}, whose priority"
                 f" {account.facts.priority} is higher"

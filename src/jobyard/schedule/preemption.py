@@ -37,6 +37,8 @@ class Field(msgspec.Struct, frozen=True):
     accounts: Mapping[str, Account]
     capacity: Amounts
     share: Share
+    # What could go for a queue of a priority at most; less once some have gone.
+    most: dict[int, Amounts] = {}
 
 
 def victims(field: Field, below: int, enough: Enough) -> list[Unit]:
@@ -46,6 +48,9 @@ def victims(field: Field, below: int, enough: Enough) -> list[Unit]:
         for account in field.accounts.values()
         if account.facts.priority < below and account.facts.is_preemptible
     ]
+    if not enough(_most(field, below, lower)):
+        # Most of those who wait for room ask in vain, and there may be many of both.
+        return []
     used = {account.facts.name: account.used for account in lower}
     chosen: list[Unit] = []
     freed = Amounts()
@@ -70,7 +75,15 @@ def victims(field: Field, below: int, enough: Enough) -> list[Unit]:
             used[named] = used[named] - unit.amounts
     if not enough(freed):
         return []
+    field.most.clear()
     return _needed_ones(chosen, freed, enough)
+
+
+def _most(field: Field, below: int, lower: Iterable[Account]) -> Amounts:
+    if below not in field.most:
+        gangs = (gang for each in lower for gang in field.gangs.get(each.facts.name, ()))
+        field.most[below] = _sum(field, (pod for gang in gangs for pod in gang.here))
+    return field.most[below]
 
 
 def _units(field: Field, queue: str, *, is_whole: bool) -> list[Unit]:

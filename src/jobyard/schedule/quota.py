@@ -39,7 +39,8 @@ class Account(msgspec.Struct, kw_only=True):
         need = wish.need.only(quota.by_name)
         if not need.fits(quota):
             return never_fits_quota(self.facts.name, wish, quota)
-        if not need.fits(quota - self.used):
+        # A quota may be lowered below what is used; who asks for nothing of it doesn't mind.
+        if not need.fits((quota - self.used).or_nothing()):
             return quota_exceeded(self.facts.name, wish, quota, self.used)
         if not need.fits((quota - self.used - self.reserved).or_nothing()):
             return quota_reserved(self.facts.name, self.holder)

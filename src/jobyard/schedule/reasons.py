@@ -129,7 +129,7 @@ def quota_exceeded(queue: str, wish: Wish, quota: Amounts, used: Amounts) -> Why
     parts = [
         f"{_needs(wish, name)}; {told(name, used[name])} of {told(name, quota[name])}"
         f" of queue {queue} are used"
-        for name in wish.need.only(quota.by_name).beyond(quota - used)
+        for name in wish.need.only(quota.by_name).beyond((quota - used).or_nothing())
     ]
     return Why(Reason.QUOTA_EXCEEDED, "; ".join(parts))
 

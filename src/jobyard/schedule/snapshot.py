@@ -67,6 +67,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     # Its own; of a pod in a group the group's counts.
     queue: str = DEFAULT_QUEUE
     role: str = ""
+    # Of a T9k job, and not something beside them such as its TensorBoard.
+    is_replica: bool = False
     owner: Owner = Owner()
     phase: str = "Pending"
     # The node it is bound to; empty: it waits.
@@ -74,6 +76,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     is_terminating: bool = False
     # Room is being made for it.
     is_nominated: bool = False
+    # Why it waits, as it was told last.
+    told: str = ""
     # The devices it holds already.
     devices: tuple[int, ...] = ()
 

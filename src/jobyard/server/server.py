@@ -16,7 +16,13 @@ import msgspec
 from jobyard.server.built_in_kinds import builtin_resources
 from jobyard.server.call import Call, Reply
 from jobyard.server.discovery.documents import described
-from jobyard.server.discovery.health import HEALTH, TEXT_TYPE, health_reply
+from jobyard.server.discovery.health import (
+    HEALTH,
+    METRICS,
+    METRICS_TYPE,
+    TEXT_TYPE,
+    health_reply,
+)
 from jobyard.server.discovery.unserved import hint
 from jobyard.server.kinds.types.kubernetes_schemas import resolved
 from jobyard.server.messages.rendering import problem_reply
@@ -91,6 +97,8 @@ class ApiServer:
         self._sweeper = Sweeper(self.site)
         # What isn't at work around the server, by name, and why; told by /readyz.
         self.troubles: dict[str, str] = {}
+        # What is measured around the server, by whom, as texts for Prometheus; told by /metrics.
+        self.figures: dict[str, Callable[[], str]] = {}
         furnish(self.site)
 
     @property
@@ -129,6 +137,9 @@ class ApiServer:
             if (told := health_reply(call, troubles)) is None:
                 raise NoSuchPathError(call.path)
             return told
+        if call.path == METRICS and call.method == "GET":
+            text = "".join(told() for told in self.figures.values())
+            return Reply(status=200, body=text.encode(), content_type=METRICS_TYPE)
         reply = described(call, self.catalogue)
         if reply is not None:
             return reply

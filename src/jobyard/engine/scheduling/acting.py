@@ -16,7 +16,7 @@ from jobyard.client.deep_json import decoded_json
 from jobyard.client.request import PODS, Answer, Request, delete, get, merge_patch, resource_named
 from jobyard.client.sender import Sender
 from jobyard.engine.scheduling.devices import notes_of
-from jobyard.engine.scheduling.telling import Teller, about_pod
+from jobyard.engine.scheduling.telling import STRATEGIC, Teller, about_pod
 from jobyard.engine.scheduling.views import PodsView
 from jobyard.schedule.decision import Evicted, Paused, Placed, Removed
 
@@ -34,8 +34,6 @@ class Actor:
         self._sender = sender
         self._pods = pods
         self._teller = teller
-        # Jobs that were paused for their age, each with the moment of the pods that were too old.
-        self._paused: set[str] = set()
 
     async def bind_all(self, node: str, placed: Iterable[Placed]) -> bool:
         """All at once: they reach the disk together, so that no gang is bound in part."""
@@ -119,12 +117,33 @@ class Actor:
 
     async def _remove(self, removed: Removed) -> bool:
         pod = removed.pod
+        if not await self._mark(removed):
+            return False
         answer = await self._sender.send(delete(PODS, pod.namespace, pod.name, uid=pod.uid))
         if not answer.is_ok and answer.status not in _OVERTAKEN:
             _complain(answer, f"deleting {pod}")
             return False
         self._pods.leaving(pod.uid)
         await self._teller.event(about_pod(pod), MAX_DURATION, removed.message, "Warning")
+        return True
+
+    async def _mark(self, removed: Removed) -> bool:
+        """Says so on the pod itself, before it goes: for a TaskSet that is a failure."""
+        pod = removed.pod
+        held = {"type": MAX_DURATION, "status": "True", "reason": MAX_DURATION}
+        condition = {**held, "message": removed.message}
+        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        answer = await self._sender.send(
+            Request(
+                method="PATCH",
+                path=PODS.item(pod.namespace, pod.name, "status"),
+                body=_encode(patch),
+                content_type=STRATEGIC,
+            )
+        )
+        if not answer.is_ok and answer.status not in _OVERTAKEN:
+            _complain(answer, f"marking {pod}")
+            return False
         return True
 
 

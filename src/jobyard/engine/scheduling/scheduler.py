@@ -24,6 +24,7 @@ from jobyard.client.sender import Sender
 from jobyard.client.unreadable import Unreadable
 from jobyard.client.watching import Watched, follow
 from jobyard.engine.scheduling.acting import Actor
+from jobyard.engine.scheduling.figures import figures_of
 from jobyard.engine.scheduling.node_watching import NodeView, SeenNode
 from jobyard.engine.scheduling.seen import (
     SeenBatchGroup,
@@ -47,6 +48,8 @@ from jobyard.schedule.deciding import decide
 from jobyard.schedule.snapshot import GroupFacts, GroupKey, Machine, Snapshot
 
 _UNREADABLE_MAX: Final = 100
+# The wall's clock may be set, and stands still for no timer while the machine sleeps.
+_LOOK_SECONDS_MAX: Final = 30.0
 _CONFLICT: Final = 409
 _log = logging.getLogger(__name__)
 
@@ -79,6 +82,11 @@ class Scheduler:
         self._actor = Actor(sender, self.pods, self._teller)
         self._unreadable: deque[Unreadable] = deque(maxlen=_UNREADABLE_MAX)
         self._cycle = 0
+        self._figures = ""
+
+    def figures(self) -> str:
+        """How many wait and why, for Prometheus."""
+        return self._figures
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -174,11 +182,12 @@ class Scheduler:
             may_preempt=self._may_preempt,
         )
         decided = decide(snapshot)
+        self._figures = figures_of(decided)
         teller = self._teller
         # Who is to get the room stands there before it is made.
         done = [
             await self._actor.bind_all(machine.name, decided.placed),
-            await teller.tell_pods(decided.refused, decided.aside),
+            await teller.tell_pods(decided.refused, decided.aside, decided.groups.keys()),
             await self._actor.evict_all(decided.evicted),
             await self._actor.end_all(decided.paused, decided.removed),
             await teller.tell_groups(decided.groups, decided.group_statuses, groups),
@@ -191,7 +200,7 @@ class Scheduler:
     def _next_seconds(self, look_again_at: float | None, now: float) -> float | None:
         waits = []
         if look_again_at is not None:
-            waits.append(max(0.0, look_again_at - now))
+            waits.append(min(max(0.0, look_again_at - now), _LOOK_SECONDS_MAX))
         if self._teller.due_at is not None:
             waits.append(max(0.0, self._teller.due_at - time.monotonic()))
         return min(waits, default=None)

@@ -16,6 +16,7 @@ from jobyard.api.podgroup import GroupCondition, PodGroupSpec, PodGroupStatus
 from jobyard.api.queue import QueueSpec, QueueStatus
 from jobyard.engine.scheduling.devices import DEVICES
 from jobyard.numerals import INT32_MAX, whole_number
+from jobyard.plan.lowering.names import REPLICA_TYPE
 from jobyard.plan.moments import seconds_of
 from jobyard.schedule.amounts import Amounts
 from jobyard.schedule.duration import seconds_of_duration
@@ -70,9 +71,24 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
         return Owner()
 
 
+class _PodCondition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    message: str | None = None
+
+
 class _PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     nominated_node_name: str = ""
+    conditions: tuple[_PodCondition, ...] | None = None
+
+    @property
+    def told(self) -> str:
+        """Why it waits, as it was told last."""
+        for each in self.conditions or ():
+            if each.type == "PodScheduled" and each.status == "False":
+                return each.message or ""
+        return ""
 
 
 class SeenPod(msgspec.Struct, frozen=True):
@@ -103,6 +119,8 @@ def candidate_of(seen: SeenPod) -> Candidate:
         group=_group_of(meta.namespace, labels, notes, seen.spec),
         queue=labels.get(QUEUE_LABEL) or DEFAULT_QUEUE,
         role=labels.get(ROLE_LABEL) or "",
+        is_replica=bool(labels.get(REPLICA_TYPE)),
+        told=seen.status.told,
         owner=meta.owner,
         phase=seen.status.phase or "Pending",
         node=seen.spec.get("nodeName") or "",

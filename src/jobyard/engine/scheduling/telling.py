@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +28,7 @@ POD_GROUPS: Final = Resource(Family.T9K.value, "v1beta1", "podgroups", "PodGroup
 BATCH_GROUPS: Final = Resource(Family.KUBE_BATCH.value, "v1alpha1", "podgroups", "PodGroup")
 QUEUES: Final = Resource(Family.T9K.value, "v1beta1", "queues", "Queue", namespaced=False)
 FAILED: Final = "FailedScheduling"
-_PATCH_TYPE: Final = "application/strategic-merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
 _REFRESH_SECONDS: Final = 2.0
 # Numbers are told anew so many times a second at the most.
 _REFRESHES_PER_SECOND: Final = 50
@@ -60,8 +60,10 @@ class Teller:
     def forget(self, uid: str) -> None:
         self._pods.pop(uid, None)
 
-    async def tell_pods(self, refused: Iterable[Refused], aside: Iterable[Aside]) -> bool:
-        """Whether all know now why they wait."""
+    async def tell_pods(
+        self, refused: Iterable[Refused], aside: Iterable[Aside], told: Collection[GroupKey] = ()
+    ) -> bool:
+        """Whether all know now why they wait; of the groups in `told` an event says it for all."""
         waiting = tuple(refused)
         patience = max(_REFRESH_SECONDS, len(waiting) / _REFRESHES_PER_SECOND)
         now = time.monotonic()
@@ -69,19 +71,30 @@ class Teller:
         due: list[tuple[Candidate, str, Told]] = []
         for each in waiting:
             new = Told(each.why.reason, str(each.why), now, each.is_nominated)
-            if self._is_due(self._pods.get(each.pod.uid), new, patience):
+            if self._is_due(self._last(each.pod), new, patience):
                 due.append((each.pod, "Unschedulable", new))
         for one in aside:
             new = Told(one.word, one.message, now)
-            if self._is_due(self._pods.get(one.pod.uid), new, patience):
+            if self._is_due(self._last(one.pod), new, patience):
                 word = one.word if one.word == GATED else "Unschedulable"
                 due.append((one.pod, word, new))
         done = True
         for start in range(0, len(due), _AT_ONCE):
             # Together they reach the disk in one go.
             some = due[start : start + _AT_ONCE]
-            done = all(await asyncio.gather(*(self._refuse(*each) for each in some))) and done
+            calls = (
+                self._refuse(pod, word, new, is_alone=pod.group is None or pod.group not in told)
+                for pod, word, new in some
+            )
+            done = all(await asyncio.gather(*calls)) and done
         return done
+
+    def _last(self, pod: Candidate) -> Told | None:
+        """What it was told last, also by an earlier scheduler."""
+        last = self._pods.get(pod.uid)
+        if last is None and pod.told:
+            return Told(_word_of(pod.told), pod.told, 0.0, pod.is_nominated)
+        return last
 
     def _is_due(self, last: Told | None, new: Told, patience: float) -> bool:
         if last is None or (last.reason, last.is_nominated) != (new.reason, new.is_nominated):
@@ -94,7 +107,7 @@ class Teller:
         self.due_at = due_at if self.due_at is None else min(due_at, self.due_at)
         return False
 
-    async def _refuse(self, pod: Candidate, word: str, new: Told) -> bool:
+    async def _refuse(self, pod: Candidate, word: str, new: Told, *, is_alone: bool) -> bool:
         condition = {
             "type": "PodScheduled",
             "status": "False",
@@ -110,16 +123,16 @@ class Teller:
                 method="PATCH",
                 path=PODS.item(pod.namespace, pod.name, "status"),
                 body=_encode(patch),
-                content_type=_PATCH_TYPE,
+                content_type=STRATEGIC,
             )
         )
         if not answer.is_ok:
             _log.debug("telling %s why it waits: %s", pod, answer.problem)
             return False
-        last = self._pods.get(pod.uid)
+        last = self._last(pod)
         self._pods[pod.uid] = new
-        # Of a gang it is told once, of the whole of it.
-        if pod.group is None and (last is None or last.reason != new.reason):
+        # Of a gang that waits to start it is told once, of the whole of it.
+        if is_alone and (last is None or _word_of(last.message) != _word_of(new.message)):
             await self.event(about_pod(pod), FAILED, new.message, "Warning")
         return True
 
@@ -228,6 +241,11 @@ def about_pod(pod: Candidate) -> dict[str, str]:
         "namespace": pod.namespace,
         "uid": pod.uid,
     }
+
+
+def _word_of(message: str) -> str:
+    """The reason that a message begins with; of what isn't in a line, all of it."""
+    return message.partition(": ")[0]
 
 
 def _shape(status: PodGroupStatus) -> str:

@@ -8,6 +8,7 @@ stands in its labels and annotations, which `pods` and `taskset_pods` put there.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -38,6 +39,7 @@ from jobyard.plan.moments import seconds_of
 
 __all__ = [
     "COUNT_MAX",
+    "TOO_OLD",
     "Container",
     "Meta",
     "Owner",
@@ -49,6 +51,8 @@ __all__ = [
     "unreadable_pod",
 ]
 
+# The condition of a pod that a scheduler takes away for its age, and the reason of that end.
+TOO_OLD: Final = "MaxDurationExceeded"
 # Reasons of a failed pod that say that the cluster took it away (kubelet, scheduler, node).
 _TAKEN_AWAY = frozenset(
     {
@@ -141,6 +145,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     deletion_asked_at: float | None = None
     deletion_due_at: float | None = None
     was_taken_away: bool = False
+    # Its queue allows no pod of its age; in words.
+    too_old: str = ""
     # When that was; None where nothing says so.
     taken_away_at: float | None = None
     # By how much its node's clock is behind the API server's, as far as the pod itself shows it:
@@ -190,6 +196,7 @@ def facts_of(pod: PodObject) -> Pod:
     rank = (annotations.get(ROLE_INDEX) if is_task else labels.get(REPLICA_RANK)) or "0"
     containers = tuple(_container(c) for c in status.container_statuses)
     disrupted = conditions.get("DisruptionTarget")
+    too_old = conditions.get(TOO_OLD)
     phase = _PHASES.get(status.phase)
     is_thrown_out = phase is PodPhase.FAILED and _says_taken_away(status.reason)
     return Pod(
@@ -222,6 +229,7 @@ def facts_of(pod: PodObject) -> Pod:
         deletion_asked_at=due - meta.deletion_grace_period_seconds if due is not None else None,
         deletion_due_at=due,
         was_taken_away=_holds(disrupted) or is_thrown_out,
+        too_old=(too_old.message or TOO_OLD) if too_old is not None and _holds(too_old) else "",
         taken_away_at=_last_end(containers)
         if is_thrown_out
         else _moment(disrupted.last_transition_time)

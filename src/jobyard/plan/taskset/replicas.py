@@ -15,8 +15,8 @@ import msgspec
 from jobyard.api.parts.status import ContainerState, Failure, ReplicaPhase
 from jobyard.api.parts.taskset_status import RoleReplicaPhase, RoleReplicaStatus, TaskSetState
 from jobyard.api.taskset import Role as RoleSpec
-from jobyard.plan.facts.ends import end_of
-from jobyard.plan.facts.pod_facts import Container, Pod
+from jobyard.plan.facts.ends import End, end_of
+from jobyard.plan.facts.pod_facts import TOO_OLD, Container, Pod
 from jobyard.plan.facts.standing import (
     NOTHING,
     Memory,
@@ -36,6 +36,7 @@ LOST_SECONDS = 5
 # In the row of a replica that somebody told to go, while something of it still ran.
 BEING_DELETED = "Its pod is being deleted and will be recreated."
 
+_GOING = (State.LEAVING, State.LOST)
 _WITHOUT_LIVE_POD = (RoleReplicaPhase.COMPLETED, RoleReplicaPhase.RETRY_PENDING)
 OVER = (TaskSetState.SUCCEEDED, TaskSetState.FAILED)
 
@@ -123,6 +124,12 @@ def _standing(
         return msgspec.structs.replace(standing, is_final=True)
     present = [pod for pod in pods if pod.attempt >= memory.restarts]
     standing = standing_of(role, index, name, present, memory)
+    pod = standing.pod
+    if pod is not None and pod.too_old and (standing.is_live or standing.state in _GOING):
+        # Its time is over, whatever its program makes of that: to be made anew would give it more.
+        end = End(attempt=pod.attempt, succeeded=False, reason=TOO_OLD, message=pod.too_old)
+        end = msgspec.structs.replace(end, finished_at=attempt.now)
+        return msgspec.structs.replace(standing, state=State.FAILED, end=end)
     if standing.state is State.LOST and standing.pod is not None:
         # By the API server's clock: the node's may be wrong.
         due = standing.pod.created_at + LOST_SECONDS

@@ -238,7 +238,7 @@ def _version() -> dict[str, Any]:
 
 def _paths(catalogue: Catalogue) -> list[str]:
     """The index of everything that isn't an object."""
-    paths = {"/api", "/apis", "/apis/", "/version", *_HEALTH_PATHS}
+    paths = {"/api", "/apis", "/apis/", "/metrics", "/version", *_HEALTH_PATHS}
     paths |= {f"{_OPENAPI_PREFIX}v2", f"{_OPENAPI_PREFIX}v3", f"{_OPENAPI_PREFIX}v3/"}
     paths |= {f"/api/{v.name}" for g in groups_of(catalogue, core=True) for v in g.versions}
     for group in groups_of(catalogue):

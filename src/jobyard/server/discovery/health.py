@@ -8,6 +8,8 @@ from typing import Final
 from jobyard.server.call import Call, Reply
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
+METRICS: Final = "/metrics"
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 TEXT_TYPE: Final = "text/plain; charset=utf-8"
 # What stands behind them at least; a store that failed answers everything with 500.
 _CHECKS: Final = ("ping", "store")
