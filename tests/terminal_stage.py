@@ -132,6 +132,30 @@ def hostile_event(text: str = TEXT) -> JSON:
     }
 
 
+def hostile_queue(text: str = TEXT) -> JSON:
+    """Its statistics are numbers to whoever believes them."""
+    words = {text: text, "cpu": text}
+    return {
+        "apiVersion": "scheduler.tensorstack.dev/v1beta1",
+        "kind": "Queue",
+        "metadata": metadata(text),
+        "spec": {"quota": words, "priority": 1, "maxDuration": text, "closed": True},
+        "status": {"allocated": words, "request": words, "statistics": {text: 1}},
+    }
+
+
+def hostile_group(text: str = TEXT) -> JSON:
+    """A gang that waits in the queue, for a reason in such words."""
+    condition = {"type": "Unschedulable", "status": "True", "reason": text, "message": text}
+    return {
+        "apiVersion": "scheduler.tensorstack.dev/v1beta1",
+        "kind": "PodGroup",
+        "metadata": metadata(text),
+        "spec": {"minMember": 2, "queue": f"job{text}"},
+        "status": {"phase": text, "conditions": [condition]},
+    }
+
+
 def hostile_table(text: str = TEXT) -> JSON:
     columns = [{"name": name, "type": "string", "priority": 0} for name in ("Name", text, "Age")]
     row = {"cells": [text, text, "1s"], "object": {"metadata": metadata(text)}}
@@ -174,7 +198,13 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, LINES
         if "watch=" in self.path:
             return 200, b""
-        items = {"pods": hostile_pod, "events": hostile_event, "genericjobs": hostile_job}
+        items = {
+            "pods": hostile_pod,
+            "events": hostile_event,
+            "genericjobs": hostile_job,
+            "queues": hostile_queue,
+            "podgroups": hostile_group,
+        }
         last = path.rpartition("/")[2]
         if "as=Table" in self.headers.get("Accept", ""):
             return 200, json.dumps(hostile_table()).encode()

@@ -30,6 +30,7 @@ from jobyard.jobs.explaining.happened import in_order
 from jobyard.manifest.reading import read
 
 JOBYARD = Path(sys.executable).parent / "jobyard"
+JOBYARD_AS_LIMITED = ("sh", "-c", f'ulimit -v {1 << 20} && exec "$@"', "sh", str(JOBYARD))
 
 THREE_FAULTS = """\
 # A comment, so that lines and documents differ.
@@ -124,6 +125,16 @@ def test_a_file_that_is_not_there_ends_with_2() -> None:
     done = really_run("validate", "nowhere.yaml")
     assert done.returncode == 2
     assert done.stderr == "nowhere.yaml: No such file or directory\n"
+
+
+@pytest.mark.parametrize("way", ["by its name", "on standard input"])
+def test_a_file_without_end_is_given_up(way: str) -> None:
+    """With the memory that a file of so many bytes takes, and no more."""
+    words = [*JOBYARD_AS_LIMITED, "validate", "/dev/zero" if way == "by its name" else "-"]
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(words, stdin=zeros, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == f"{words[-1]}: is larger than 64 MiB, which no manifest is; split it\n"
 
 
 def test_an_unreadable_file_does_not_hide_the_faults_of_others(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import signal
+import ssl
 import stat
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import web
+from rig.certificates import make_credentials
 from rig.kubectl import Kubectl
 from rig.plane import ControlPlane
 
@@ -1039,6 +1041,60 @@ def test_a_silent_server_is_given_up() -> None:
             return str(caught.value)
 
     assert "no answer in time; check that it runs" in run(work())
+
+
+@asynccontextmanager
+async def cutting(folder: Path, cuts: int) -> AsyncIterator[tuple[Cluster, list[bytes]]]:
+    """A server that cuts so many connections in their handshake; and the requests it got."""
+    paths = make_credentials(folder / "pki")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(paths.server_cert, paths.server_key)
+    left, seen = cuts, []
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            writer.transport.abort()
+            return
+        await writer.start_tls(context)
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        trust = Trust(authorities=paths.ca.read_bytes())
+        yield Cluster(server=f"https://127.0.0.1:{port}", trust=trust), seen
+
+
+@pytest.mark.parametrize("cuts", [1, 4])
+def test_a_connection_that_is_cut_in_its_handshake_is_begun_again(
+    cuts: int, tmp_path: Path
+) -> None:
+    """Also for what must not be sent twice: nothing was."""
+
+    async def work() -> None:
+        async with cutting(tmp_path, cuts) as (where, seen), Transport(where) as transport:
+            answer = await transport.send(
+                Request(method="POST", path="/x", body=b'{"metadata":{"generateName":"x"}}')
+            )
+            assert answer.status == 200
+            assert len(seen) == 1
+
+    run(work())
+
+
+def test_a_server_that_cuts_every_connection_is_given_up(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with cutting(tmp_path, 1_000) as (where, seen), Transport(where) as transport:
+            with pytest.raises(ConnectionFailedError, match="check that it runs"):
+                await transport.send(listing(PODS))
+            assert seen == []
+
+    run(work())
 
 
 def test_a_request_that_is_given_up_leaves_no_socket(

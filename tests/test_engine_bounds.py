@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import socket
 import ssl
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from rig.engine import Room, RunningEngine
 from rig.person import Person, person
+from rig.script_job import script_job
 from rig.selection import all_is_asked_for
 from rig.users import free_uid
 from waiting import look_again
@@ -120,6 +122,18 @@ def client_hello() -> bytes:
     return outgoing.read()
 
 
+OWNERS_WORDS = (
+    ("get", "jobs"),
+    ("get", "pods", "-o", "wide"),
+    ("describe", "train"),
+    ("why", "train"),
+    ("events", "train"),
+    ("logs", "train"),
+    ("queues",),
+    ("wait", "train", "--for", "running"),
+    ("exec", "train", "worker-0", "--", "true"),
+    ("apply", "-f", "train.yaml"),
+)
 WORDS = {"silence": b"", "no TLS": b"GET / HTTP/1.1\r\n\r\n", "TLS": client_hello()}
 
 
@@ -140,6 +154,13 @@ def waited_seconds(pid: int) -> float:
     return sum(int(one.read_text().split()[1]) for one in stats) / 1e9
 
 
+def asked_for_there() -> list[tuple[str, ...]]:
+    """What an owner asks while strangers stand at the door: all of it, or two that change."""
+    if all_is_asked_for():
+        return OWNERS_WORDS
+    return random.Random(os.environ["JOBYARD_SEED"]).sample(OWNERS_WORDS, 2)
+
+
 def keeps_out_nobody(who: Person, uid: int, words: bytes) -> None:
     with engine_with(who, 1024, 1024) as engine:
         pid = json.loads((engine.folder / "engine.json").read_text())["pid"]
@@ -148,6 +169,10 @@ def keeps_out_nobody(who: Person, uid: int, words: bytes) -> None:
             """Stands while the engine, or who asks it, waits for a processor."""
             return time.monotonic() - waited_seconds(pid) - waited_seconds(os.getpid())
 
+        who.write("train.yaml", script_job("train", ["sleep", "1000"]))
+        for first in ("apply", "-f", "train.yaml"), ("wait", "train", "--for", "running"):
+            done = who.run(*first, "--kubeconfig", str(engine.kubeconfig))
+            assert done.returncode == 0, done.stderr
         with strangers(engine.port, words, uid):
             seconds: list[float] = []
             end = time.monotonic() + FLOOD_SECONDS
@@ -157,8 +182,9 @@ def keeps_out_nobody(who: Person, uid: int, words: bytes) -> None:
                 seconds.append(clock() - begun)
                 assert answer.status == 200
                 look_again()
-            listed = who.run("get", "jobs", "--kubeconfig", str(engine.kubeconfig))
-            assert listed.returncode == 0, listed.stderr
+            for command, *rest in asked_for_there():
+                done = who.run(command, "--kubeconfig", str(engine.kubeconfig), *rest)
+                assert done.returncode == 0, (command, done.stderr)
         # Every one of them.
         assert max(seconds) < ANSWER_SECONDS_MAX, seconds
         assert engine.log.stat().st_size < LOG_BYTES_MAX

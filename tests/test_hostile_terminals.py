@@ -10,11 +10,14 @@ import json
 import subprocess
 from collections.abc import Iterator
 
+import click
 import pytest
 from hostile_sequences import BYTES, LINES, SEQUENCES, TEXT, colours, strays
 from rig.engine import JOBS, Room
 from rig.person import Person, person
 from terminal_stage import hostile_server, raw_of
+
+from jobyard.cli.main import cli
 
 # What can be typed: anything but NUL.
 ODD = "x\x1b[2J\x1b]0;owned\x07\x9b2J\u202ey\x1b[\x016n"
@@ -44,6 +47,8 @@ spec:
           command: [python3, {program}, {lines}, "{code}"]
           env: [{{name: NOTE, value: {odd}}}]
 """
+# Of an object they show what it says of itself.
+SHOW = ("get", "describe", "events", "logs", "why", "queues", "attach")
 # The colours that Jobyard itself has, outside of logs.
 OURS = {f"\x1b[{n}m" for n in ("31;1", 0, 1, 2, 31, 32, 33, 35, 36, 34, 92, 93, 94, 95, 96)}
 
@@ -92,19 +97,37 @@ SPOKEN = [
     ("debug", "gj/job"),
     ("scale", "gj/job", "3"),
     ("delete", "gj/job", "--no-wait"),
+    ("attach", "gj/job"),
+    ("why", "gj/job"),
+    ("why", "gj/job", "-o", "json"),
+    ("queues",),
+    ("queues", "-o", "wide"),
+    ("queues", "-o", "yaml"),
+    ("queues", "-o", "json"),
+    ("queue", "open", "job"),
+    ("queue", "close", "job"),
+    ("exec", "gj/job", "worker-0", "--", "true"),
+    ("shell", "gj/job", "worker-0"),
 ]
 
 
+def named(words: tuple[str, ...]) -> str:
+    return " ".join(words).replace(ODD, "ODD")
+
+
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("words", SPOKEN, ids=lambda words: " ".join(words).replace(ODD, "ODD"))
+@pytest.mark.parametrize("words", SPOKEN, ids=named)
 @pytest.mark.parametrize("refuses", [False, True], ids=["that lies", "that refuses"])
 def test_a_server(words: tuple[str, ...], refuses: bool, somebody: Person) -> None:
     with hostile_server(somebody.work, refuses=refuses) as kubeconfig:
-        _, raw = raw_of(somebody, *words, "--kubeconfig", str(kubeconfig))
-    assert strays(raw) == []
-    if words[0] != "logs":
+        options = ("--kubeconfig", str(kubeconfig))
+        at = 2 if words[0] == "queue" else 1
+        _, raw = raw_of(somebody, *words[:at], *options, *words[at:])
+    assert strays(raw, has_table=words[0] == "attach") == []
+    if words[0] not in ("logs", "attach"):
         assert colours(raw) <= OURS
-    if refuses or (words[0] in ("get", "describe", "events", "logs") and ODD not in words):
+    has_own_words = words[0] in ("queue", "queues")
+    if not has_own_words if refuses else words[0] in SHOW and ODD not in words:
         assert b"before" in raw, raw[:2000]
     assert b"Traceback" not in raw
     assert b"fault of jobyard" not in raw, raw
@@ -221,47 +244,58 @@ def test_a_file(command: str, text: str, somebody: Person) -> None:
         assert b"fault of jobyard" not in raw, raw
 
 
+TYPED = [
+    ("validate", ODD),
+    ("render", ODD),
+    ("run", ODD),
+    ("apply", "-f", ODD),
+    ("delete", "-f", ODD),
+    ("explain", ODD),
+    ("explain", f"gj.{ODD}"),
+    ("explain", f"gj.spec.{ODD}[0]", "-o", "json"),
+    ("get", ODD),
+    ("get", f"gj/{ODD}"),
+    ("describe", ODD),
+    ("events", ODD),
+    ("logs", ODD),
+    ("wait", f"job/{ODD}"),
+    ("wait", "x", "--for", ODD),
+    ("delete", ODD),
+    ("scale", ODD, "3"),
+    ("exec", ODD, "--", "x"),
+    ("shell", ODD),
+    ("crds", ODD),
+    ("install", "--image", ODD),
+    ("status", "--data-dir", ODD),
+    ("down", "--data-dir", ODD),
+    ("up", "--port", ODD),
+    ("get", "jobs", "--kubeconfig", ODD),
+    ("get", "jobs", "--context", ODD),
+    ("controller", "--kubeconfig", ODD),
+    ("completion", ODD),
+    (ODD,),
+    (f"--{ODD}",),
+    ("run", f"--{ODD}"),
+    ("run", "x.yaml", "--set", ODD),
+    ("run", "x.yaml", "--pvc", ODD),
+    ("run", "x.yaml", "--timeout", ODD),
+    ("attach", ODD),
+    ("why", ODD),
+    ("queues", ODD),
+    ("queue", "open", ODD),
+    ("queue", ODD),
+    ("pause", ODD),
+    ("resume", ODD),
+    ("debug", ODD),
+    ("clean", "--run", ODD),
+    ("clean", "--claim", ODD),
+    ("clean", "--claim", f"{ODD}/{ODD}", "--data-dir", ODD, "--dry-run"),
+    ("doctor", ODD),
+]
+
+
 @pytest.mark.sample(2)
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("validate", ODD),
-        ("render", ODD),
-        ("run", ODD),
-        ("apply", "-f", ODD),
-        ("delete", "-f", ODD),
-        ("explain", ODD),
-        ("explain", f"gj.{ODD}"),
-        ("explain", f"gj.spec.{ODD}[0]", "-o", "json"),
-        ("get", ODD),
-        ("get", f"gj/{ODD}"),
-        ("describe", ODD),
-        ("events", ODD),
-        ("logs", ODD),
-        ("wait", f"job/{ODD}"),
-        ("wait", "x", "--for", ODD),
-        ("delete", ODD),
-        ("scale", ODD, "3"),
-        ("exec", ODD, "--", "x"),
-        ("shell", ODD),
-        ("crds", ODD),
-        ("install", "--image", ODD),
-        ("status", "--data-dir", ODD),
-        ("down", "--data-dir", ODD),
-        ("up", "--port", ODD),
-        ("get", "jobs", "--kubeconfig", ODD),
-        ("get", "jobs", "--context", ODD),
-        ("controller", "--kubeconfig", ODD),
-        ("completion", ODD),
-        (ODD,),
-        (f"--{ODD}",),
-        ("run", f"--{ODD}"),
-        ("run", "x.yaml", "--set", ODD),
-        ("run", "x.yaml", "--pvc", ODD),
-        ("run", "x.yaml", "--timeout", ODD),
-    ],
-    ids=lambda words: " ".join(words).replace(ODD, "ODD"),
-)
+@pytest.mark.parametrize("words", TYPED, ids=named)
 def test_a_word_on_the_command_line(words: tuple[str, ...], somebody: Person) -> None:
     _, raw = raw_of(somebody, *words)
     assert strays(raw) == []
@@ -273,9 +307,29 @@ def test_a_folder_with_such_a_name(somebody: Person) -> None:
     home = somebody.work / ODD
     home.mkdir()
     path = hostile_job(somebody, 0)
-    for words in (("status",), ("down",), ("get", "jobs"), ("validate", str(home)), ("run", path)):
+    # Of claims and runs, whose names are those of folders, too.
+    (home / "claims" / ODD / ODD).mkdir(parents=True)
+    (home / "runs" / ODD).mkdir(parents=True)
+    for words in (
+        ("status",),
+        ("status", "-o", "json"),
+        ("doctor",),
+        ("clean", "--runs", "--claims", "--dry-run"),
+        ("clean", "--runs", "--claims", "--dry-run", "-o", "json"),
+        ("attach",),
+        ("down",),
+        ("get", "jobs"),
+        ("validate", str(home)),
+        ("run", path),
+        ("clean", "--runs", "--claims", "--yes"),
+    ):
         _, raw = raw_of(somebody, *words, JOBYARD_HOME=str(home))
         assert strays(raw, has_table=words[0] == "run") == [], words
+
+
+def test_every_command_is_tried() -> None:
+    tried = {words[0] for words in (*SPOKEN, *TYPED)}
+    assert set(cli.list_commands(click.Context(cli))) <= tried
 
 
 def test_what_a_program_is_given_is_what_was_written(somebody: Person) -> None:

@@ -90,7 +90,7 @@ echo over >/mnt/disk/own/file; rm /data/own/file; mkdir /data/own/file
 [ ! -e $HOME/of-another ] || echo "another's"
 touch $HOME/of-another
 cat /data/set /mnt/disk/set /mnt/disk/own/file
-rm /etc/hostname && echo else >/etc/hostname && cat /etc/hostname
+rm /etc/group && echo else >/etc/group && cat /etc/group
 """
 
 

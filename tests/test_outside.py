@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 from isolation_stage import MARK, marked_processes
 from outside_stage import ADDRESS, PORT
+from waiting import until
 
 from jobyard.engine.outside.gateway import Outside, _in_hosts_files, is_own
-from jobyard.engine.outside.proxy import Proxy, RefusedError, asked_for
+from jobyard.engine.outside.proxy import Connection, Proxy, RefusedError, asked_for
 from jobyard.engine.outside.upstream import Upstream
 from jobyard.node.hub.client import HubClient
 from jobyard.node.objects.surroundings import Found
@@ -272,6 +273,59 @@ def test_what_cannot_be_reached_has_an_answer(
 
     answer = asyncio.run(asyncio.wait_for(play(), DEADLINE_SECONDS))
     assert answer.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+
+
+def test_a_pod_with_many_connections_leaves_the_engine_and_other_pods_theirs() -> None:
+    """Those of a program that never closes one; they are counted by the address of the pod."""
+
+    async def far(peer: str, address: tuple[str, int]) -> Connection:
+        here, there = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=there)
+        far_ends.append(writer)
+        return await asyncio.open_connection(sock=here)
+
+    async def asked(pod: str) -> tuple[bytes, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection(
+            *listening.getsockname(), local_addr=(pod, 0)
+        )
+        try:
+            writer.write(b"CONNECT far:80 HTTP/1.1\r\n\r\n")
+            return await reader.readline(), writer
+        except ConnectionResetError:
+            # It was sent away before it had said what it wants.
+            return b"", writer
+
+    async def play() -> None:
+        proxy = Proxy(listening, far, connections_max=8)
+        await proxy.start()
+        greedy = [await asked("127.0.0.2") for _ in range(20)]
+        taken = [writer for line, writer in greedy if b" 200 " in line]
+        assert len(taken) == 2
+        assert all(b" 503 " in line or not line for line, _ in greedy[2:])
+        told, other = await asked("127.0.0.3")
+        assert b" 200 " in told
+        # What is closed makes room.
+        await all_closed(taken[0], far_ends[0])
+        late = await until(lambda: taken_again("127.0.0.2"))
+        assert late is not None
+        await all_closed(*(writer for _, writer in greedy), other, late, *far_ends)
+        await proxy.close()
+
+    async def all_closed(*writers: asyncio.StreamWriter) -> None:
+        for writer in writers:
+            writer.close()
+        await asyncio.gather(*(each.wait_closed() for each in writers), return_exceptions=True)
+
+    async def taken_again(pod: str) -> asyncio.StreamWriter | None:
+        line, writer = await asked(pod)
+        if b" 200 " in line:
+            return writer
+        await all_closed(writer)
+        return None
+
+    far_ends: list[asyncio.StreamWriter] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        asyncio.run(asyncio.wait_for(play(), DEADLINE_SECONDS))
 
 
 def test_the_stages_address_is_none_of_this_machines() -> None:

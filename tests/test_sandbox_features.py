@@ -184,6 +184,7 @@ def test_network_names_and_what_comes_later(yard: Person) -> None:
             "listening on 4000",
             *(f"asked {name} heard {other}" for name in names),
             f"own name is net-{me} at the own address True",
+            f"the file of the own name has net-{me}",
             "front is somebody: True",
             "nodes has 2 addresses",
             "no-such-name has 0 addresses",

@@ -596,6 +596,48 @@ def test_operations_cannot_make_an_object_deeper_than_it_may_be(server: ApiServe
     assert b"exceeded max depth" in reply.body
 
 
+ENDLESS = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d != 'x'))))"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param({"rule": ENDLESS}, id="a rule"),
+        pytest.param(
+            {"rule": "size(self) == 0", "messageExpression": f"{ENDLESS} ? 'a' : 'b'"},
+            id="a message",
+        ),
+        pytest.param({"rule": "self[0].matches('^(y+)+$')"}, id="an expression"),
+    ],
+)
+def test_a_rule_that_takes_without_end_is_given_up(server: ApiServer, rule: Json) -> None:
+    """As a real server does, and soon: the one loop of the engine has to do it."""
+    texts = {"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": [rule]}
+    schema = {"type": "object", "properties": {"spec": texts}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {"plural": "loops", "singular": "loop", "kind": "Loop"}
+    spec = {"group": "probe.dev", "scope": "Namespaced", "names": names, "versions": [version]}
+    server.install([{**WIDGETS, "metadata": {"name": "loops.probe.dev"}, "spec": spec}], "test")
+    texts_of_one = ["y" * 1_000 + "!", *["y" * 10] * 2_000]
+    loop = {"apiVersion": "probe.dev/v1", "kind": "Loop", "metadata": {"name": "l"}}
+    begun = time.process_time()
+    reply = server.handle(
+        Call(
+            method="POST",
+            path="/apis/probe.dev/v1/namespaces/default/loops",
+            body=json.dumps({**loop, "spec": texts_of_one}).encode(),
+        )
+    )
+    assert isinstance(reply, Reply)
+    assert reply.status == 422, reply.body[:500]
+    assert time.process_time() - begun < SECONDS_MAX
+
+
 @pytest.mark.parametrize("port", ["0000199999", "65536", "0", "-1", "²", LONG, "8_0", " 80", ""])
 def test_a_port_to_forward_that_is_none_is_refused(port: str) -> None:
     """Too large a number ended the process that the pod lived in."""

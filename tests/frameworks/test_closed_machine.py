@@ -25,6 +25,7 @@ from frameworks.yard import Yard
 PLACE = Path("/opt/jobyard-test-frameworks")
 # As many as there are of each, at once.
 JOBS = 10
+MANY_SECONDS = 1500
 # Python finds its own library wherever it is, and a virtualenv is more than its packages.
 OPENING = f"""
 echo {PYTHON}/lib >/etc/ld.so.conf.d/jobyard-test.conf
@@ -110,7 +111,8 @@ def test_many_jobs_with_their_own_launchers_find_each_their_own_hosts(is_ordinar
             *many(yard, "deepspeedjob/exec.yaml", "deepspeed-exec"),
             *many(yard, "mpijob/hostname.yaml", "mpi-hostname"),
         ]
-        ran = yard.run(first, *others, "--timeout", "550s")
+        # Three dozen processes that load PyTorch: minutes, and more where others work beside them.
+        ran = yard.run(first, *others, "--timeout", f"{MANY_SECONDS}s", seconds=MANY_SECONDS + 60)
         assert ran.code == 0, ran.text
         for n in range(JOBS):
             # pdsh puts the name of the worker before each line, and each knows its peer.

@@ -73,7 +73,13 @@ class Yard:
         self.person = somebody
         self.images = {"JOBYARD_IMAGES": get_frameworks.images_variable(os.environ)}
 
-    def run(self, example: str, *flags: str, broken: dict[str, Any] | None = None) -> Ran:
+    def run(
+        self,
+        example: str,
+        *flags: str,
+        broken: dict[str, Any] | None = None,
+        seconds: float = DEADLINE_SECONDS,
+    ) -> Ran:
         """`jobyard run examples/EXAMPLE`, to its end; with an engine that does something wrong
         on purpose if `broken` says what (see broken_jobyard.py)."""
         words = ["run", str(ROOT / "examples" / example), *flags]
@@ -88,7 +94,7 @@ class Yard:
             env=self.person.environment | self.images,
             capture_output=True,
             text=True,
-            timeout=DEADLINE_SECONDS,
+            timeout=seconds,
             stdin=subprocess.DEVNULL,
         )
         return Ran(done.returncode, done.stdout, done.stderr)

@@ -166,7 +166,10 @@ def evaluated(
         program = _program(expression, optional_old)
     except RuntimeError as problem:
         return _told(str(problem))
-    result = _result(program, variables)
+    try:
+        result = _result(program, variables)
+    except RuntimeError as problem:
+        return _given_up(str(problem))
     if result.type() == cel.Type.BOOL:
         return result.value() is True
     if result.type() != cel.Type.ERROR:
@@ -174,6 +177,13 @@ def evaluated(
     why = str(result.value())
     missing = _NO_KEY.search(why)
     return f"no such key: {missing[1]}" if missing else why
+
+
+def _given_up(problem: str) -> str:
+    """Nobody's rule may take the server's time without a bound: cel-cpp counts the iterations."""
+    if "budget" in problem:
+        return "validation failed due to running out of cost budget"
+    return problem
 
 
 def holds(expression: str, variables: Mapping[str, Any]) -> bool:
@@ -184,5 +194,8 @@ def text_of(
     expression: str, variables: Mapping[str, Any] | Scope, *, optional_old: bool = False
 ) -> str | None:
     """What an expression says, or None if it can't be evaluated to a text."""
-    result = _result(_program(expression, optional_old), variables)
+    try:
+        result = _result(_program(expression, optional_old), variables)
+    except RuntimeError:
+        return None
     return str(result.value()) if result.type() == cel.Type.STRING else None

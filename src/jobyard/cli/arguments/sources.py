@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 
@@ -14,6 +14,9 @@ from jobyard.client.resources import may_name
 from jobyard.manifest.reading import Document, UnreadableManifest, read
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+# Of one file; an API server takes objects of three. What has no end, such as a device or a pipe of
+# a program that doesn't stop, would else be read until the machine has no memory left.
+_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class Unreadable(click.ClickException):
@@ -87,9 +90,21 @@ def _files(source: str) -> list[str]:
     return [str(file) for file in found]
 
 
+def _content(source: str) -> bytes:
+    if source == "-":
+        found = sys.stdin.buffer.read(_BYTES_MAX + 1)
+    else:
+        with Path(source).open("rb") as file:
+            found = file.read(_BYTES_MAX + 1)
+    if len(found) > _BYTES_MAX:
+        most = _BYTES_MAX >> 20
+        raise Unreadable(f"{source}: is larger than {most} MiB, which no manifest is; split it")
+    return found
+
+
 def _read(source: str) -> list[Document]:
     try:
-        content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        content = _content(source)
         documents = read(content.decode(errors="surrogateescape"), source)
     except OSError as problem:
         raise Unreadable(f"{source}: {problem.strerror or problem}") from None

@@ -30,6 +30,8 @@ from jobyard.client.sockets import Sockets
 # To find it, to have it connect, and for TLS behind it.
 PROXY_SECONDS: Final = 30.0
 CONNECTIONS_MAX: Final = 100
+# How often a connection is begun that the server cuts before it is one.
+CUT_MAX: Final = 5
 _SERVER_FAULTS: Final = 500
 
 
@@ -85,13 +87,29 @@ class Connector(aiohttp.TCPConnector):
     ) -> ResponseHandler:
         proxy = self._proxy
         if proxy is None:
-            return await super()._create_connection(req, traces, timeout)
+            return await self._directly(req, traces, timeout)
         with _faults_named(proxy):
             # aiohttp itself would wait for the proxy's answer for ever.
             async with asyncio.timeout(PROXY_SECONDS):
                 if proxy.scheme is ProxyScheme.SOCKS5:
                     return await self._through_socks(proxy, req)
                 return await super()._create_connection(req, traces, timeout)
+
+    async def _directly(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        """A server at whose door many stand sends away who was slow to say who they are.
+
+        Nothing was sent by then, so anything may be tried again, and who comes again stands among
+        the last: at once.
+        """
+        for _ in range(CUT_MAX - 1):
+            try:
+                return await super()._create_connection(req, traces, timeout)
+            except aiohttp.ClientConnectorError as error:
+                if not isinstance(error.os_error, ConnectionResetError):
+                    raise
+        return await super()._create_connection(req, traces, timeout)
 
     async def _through_socks(self, proxy: Proxy, req: aiohttp.ClientRequest) -> ResponseHandler:
         host, port = req.url.raw_host, req.url.port

@@ -2,13 +2,16 @@
 
 CONNECT for HTTPS, absolute addresses for plain HTTP: what the usual environment variables
 (`https_proxy`, `http_proxy`) make programs ask for. It reads no content, and where a connection
-leads is up to who is asked for one (`Dial`).
+leads is up to who is asked for one (`Dial`). It lives in the engine, whose descriptors others need
+too: connections have a bound in all, of which no pod may have more than a share.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
@@ -19,6 +22,11 @@ from jobyard.numerals import port_number
 HEAD_BYTES_MAX: Final = 64 * 1024
 HEAD_SECONDS: Final = 30.0
 CHUNK_BYTES: Final = 64 * 1024
+# In all, and of these the share of one pod.
+CONNECTIONS_MAX: Final = 2048
+SHARES: Final = 4
+# Of the descriptors that this process may have; a connection takes two.
+_PART_OF_DESCRIPTORS: Final = 8
 
 Address = tuple[str, int]
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -35,9 +43,13 @@ Dial = Callable[[str, Address], Awaitable[Connection]]
 class Proxy:
     """Serves one listening socket until it is closed."""
 
-    def __init__(self, listening: socket.socket, dial: Dial) -> None:
+    def __init__(
+        self, listening: socket.socket, dial: Dial, connections_max: int | None = None
+    ) -> None:
         self._listening = listening
         self._dial = dial
+        self._connections_max = connections_max or _affordable()
+        self._of_peer: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
 
@@ -56,28 +68,45 @@ class Proxy:
             await self._server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = asyncio.create_task(self._serve(reader, writer))
+        name = writer.get_extra_info("peername")
+        peer = str(name[0]) if name else ""
+        share = max(self._connections_max // SHARES, 1)
+        has_place = len(self._clients) < self._connections_max and self._of_peer[peer] < share
+        if not has_place:
+            # At once, and nobody waits for it to be read.
+            writer.write(_answer("503 Too many connections through the proxy"))
+            writer.close()
+            return
+        self._of_peer[peer] += 1
+        client = asyncio.create_task(self._serve(peer, reader, writer))
         self._clients.add(client)
-        client.add_done_callback(self._clients.discard)
+        client.add_done_callback(lambda _: self._gone(client, peer))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _gone(self, client: asyncio.Task[None], peer: str) -> None:
+        self._clients.discard(client)
+        self._of_peer[peer] -= 1
+        if not self._of_peer[peer]:
+            del self._of_peer[peer]
+
+    async def _serve(
+        self, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         try:
-            await self._relay(reader, writer)
+            await self._relay(peer, reader, writer)
         except RefusedError as refusal:
-            writer.write(
-                f"HTTP/1.1 {refusal}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
-            )
+            writer.write(_answer(str(refusal)))
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             await _closed(writer)
 
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _relay(
+        self, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         async with asyncio.timeout(HEAD_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
         address, first = asked_for(head)
-        peer = writer.get_extra_info("peername")
-        far_reader, far_writer = await self._dial(str(peer[0]) if peer else "", address)
+        far_reader, far_writer = await self._dial(peer, address)
         try:
             if first:
                 far_writer.write(first)
@@ -86,6 +115,17 @@ class Proxy:
             await _both(_copy(reader, far_writer), _copy(far_reader, writer))
         finally:
             await _closed(far_writer)
+
+
+def _affordable() -> int:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return max(min(CONNECTIONS_MAX, descriptors // _PART_OF_DESCRIPTORS), SHARES)
+
+
+def _answer(first_line: str) -> bytes:
+    return f"HTTP/1.1 {first_line}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
 def asked_for(head: bytes) -> tuple[Address, bytes]:

@@ -40,6 +40,7 @@ from jobyard.node.shared.folders import PodFolder
 from jobyard.node.shared.order import ContainerOrder, Mount, PodOrder, Redirect
 
 _SWITCH: Final = Path("/etc/nsswitch.conf")
+_NAME: Final = Path("/etc/hostname")
 _HOSTS_LINE: Final = re.compile(r"^\s*hosts:.*$", re.MULTILINE)
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a mount point
 _ROOT: Final = RealUser(uid=0, gid=0)
@@ -69,6 +70,7 @@ class SandboxCage:
         self._own_folders = _folders(kept)
         self._hidden_folders = _folders((str(self._data), *order.hidden_folders))
         self._switch_file = ""
+        self._name_file = ""
         self._all: Runs[_Run] = Runs(folder, processes_max())
         self._runs = self._all.by_pid
 
@@ -82,6 +84,7 @@ class SandboxCage:
             flags = kernel.MS_NOSUID | kernel.MS_NODEV
             kernel.mount("tmpfs", _SHARED_MEMORY, "tmpfs", flags, "mode=1777")
         self._switch_file = self._written_switch_file()
+        self._name_file = self._written_name_file()
 
     def _written_switch_file(self) -> str:
         """Names come from our hosts file and from DNS; other sources know nothing of pods."""
@@ -96,9 +99,23 @@ class SandboxCage:
         path.write_text(text)
         return str(path)
 
+    def _written_name_file(self) -> str:
+        """Programs that read the file and not the kernel find the pod's name as well."""
+        if not _NAME.exists():
+            return ""
+        path = self._folder.path / "hostname"
+        try:
+            path.write_text(f"{self._order.host_name}\n")
+            path.chmod(0o644)
+        except OSError:
+            # A full disk, mostly; what asks the kernel has the name all the same.
+            return ""
+        return str(path)
+
     def _mounts(self, container: ContainerOrder) -> tuple[Mount, ...]:
         files = {
             "/etc/hosts": self._order.hosts_file,
+            str(_NAME): self._name_file,
             "/etc/resolv.conf": self._order.resolver_file,
             "/etc/nsswitch.conf": self._switch_file,
         }
