@@ -63,10 +63,14 @@ _LISTED = given("self.replicaSpecs")
 
 
 def workers_once(kind: str, config: str) -> tuple[Rule, ...]:
-    """The workers stand in `worker` or in `replicaSpecs`; `config` goes with the latter."""
+    """The workers stand in `worker` or in `replicaSpecs`; `config` goes with the latter.
+
+    Beside `worker` the other may hold the launcher alone.
+    """
+    listed = f"({_LISTED} && self.replicaSpecs.exists(r, r.type == 'worker'))"
     return (
         Rule(
-            cel=f"!(has(self.worker) && {_LISTED})",
+            cel=f"!(has(self.worker) && {listed})",
             message="the workers are given twice: use either worker or replicaSpecs",
         ),
         Rule(
@@ -74,7 +78,7 @@ def workers_once(kind: str, config: str) -> tuple[Rule, ...]:
             message=f"{kind} needs either worker, or {config} with replicaSpecs",
         ),
         Rule(
-            cel=f"!{_LISTED} || self.replicaSpecs.exists(r, r.type == 'worker')",
+            cel=f"has(self.worker) || !{_LISTED} || {listed}",
             message="one entry must be of type worker",
             field=".replicaSpecs",
         ),

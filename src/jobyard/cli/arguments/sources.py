@@ -11,7 +11,7 @@ import click
 
 from jobyard.cli.output.saying import say
 from jobyard.client.resources import may_name
-from jobyard.manifest.reading import Document, UnreadableManifest, read
+from jobyard.manifest.reading import Document, UnreadableManifest, decoded, read
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -90,7 +90,7 @@ def _files(source: str) -> list[str]:
 def _read(source: str) -> list[Document]:
     try:
         content = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        documents = read(content.decode(errors="surrogateescape"), source)
+        documents = read(decoded(content), source)
     except OSError as problem:
         raise Unreadable(f"{source}: {problem.strerror or problem}") from None
     except UnreadableManifest as problem:
