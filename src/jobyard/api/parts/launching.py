@@ -46,8 +46,9 @@ class LaunchedReplica(Value):
     template: Annotated[
         PodTemplateOrEmpty | None,
         described(
-            "The pod each runs in, as it is; what the launcher's lacks, its containers or an image,"
-            " is the workers', without their GPUs."
+            "The pod each runs in, as it is, but its main container's command has no effect; what"
+            " the launcher's lacks, its containers or an image, is the workers', without their"
+            " GPUs."
         ),
     ] = None
 

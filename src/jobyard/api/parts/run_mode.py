@@ -60,7 +60,11 @@ def is_on(block: Mapping[str, Any] | None) -> bool:
 
 # A type that the job doesn't have is told as a warning, so any word is taken.
 OverriddenType = Annotated[
-    str, described("The replica type this applies to.", max_length=DNS_LABEL_LENGTH_MAX)
+    str,
+    described(
+        "The replica type this applies to; one that the job doesn't have has no effect.",
+        max_length=DNS_LABEL_LENGTH_MAX,
+    ),
 ]
 
 
