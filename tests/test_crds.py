@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,44 @@ def test_a_description_is_a_sentence(kind: Kind) -> None:
     texts = {described_at(kind, field.path) for field in own_fields(kind.type)}
     unfinished = [text for text in texts if not text.endswith(".") or text != text.strip()]
     assert not unfinished
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("BeamJob", "spec.elastic"),
+        ("BeamJob", "spec.flinkClusterTemplate.metadata"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.batchSchedulerName"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.jobManager.ingress"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.logConfig"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.recreateOnUpdate"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.revisionHistoryLimit"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.taskManager.memoryOffHeapMin"),
+        ("BeamJob", "spec.flinkClusterTemplate.spec.taskManager.memoryOffHeapRatio"),
+        ("BeamJob", "spec.runMode"),
+        ("ColossalAIJob", "spec.replicaSpecs[].restartPolicy"),
+        ("ColossalAIJob", "spec.replicaSpecs[].template"),
+        ("GenericJob", "spec.elastic"),
+        ("GenericJob", "spec.runMode.debug.enable"),
+        ("GenericJob", "spec.runMode.debug.replicaSpecs[].type"),
+        ("GenericJob", "spec.runMode.pause.resumeSpecs[].type"),
+        ("MPIJob", "spec.replicaSpecs[].restartPolicy.limit"),
+        ("PodGroup", "spec.topologyPolicy"),
+        ("PyTorchTrainingJob", "spec.elastic"),
+        ("PyTorchTrainingJob", "spec.tensorboardSpec.logDir.http"),
+        ("PyTorchTrainingJob", "spec.tensorboardSpec.logDir.s3"),
+        ("PyTorchTrainingJob", "spec.tensorboardSpec.scheduler"),
+        ("PyTorchTrainingJob", "spec.torchrunConfig"),
+        ("Queue", "spec.resourceShapeProfile"),
+        ("TaskSet", "minMember"),
+        ("TaskSet", "spec.priority"),
+        ("TaskSet", "spec.queue"),
+        ("TaskSet", "username"),
+    ],
+)
+def test_a_field_without_effect_says_so(name: str, path: str) -> None:
+    (kind,) = (kind for kind in KINDS if kind.name == name)
+    assert re.search(r"(?i)\b(no|without) effect\b", described_at(kind, path))
 
 
 @every_kind

@@ -108,7 +108,9 @@ def test_a_page_has_exactly_the_fields_of_the_kind(kind: Kind) -> None:
             told.append(f"{section}.{row[1]}")
     known = [field.path for field in own_fields(kind.type)]
     assert sorted(told) == sorted(path for path in known if "." in path)
-    assert {path for path in known if "." not in path} == {"spec", "status"}
+    beside = {path for path in known if "." not in path} - {"spec", "status"}
+    listed = page_of(kind).partition("\n### Beside spec and status\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `(\S+)` \|", listed, re.MULTILINE)) == beside
 
 
 @every_kind

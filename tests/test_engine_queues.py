@@ -478,6 +478,40 @@ def test_a_member_that_waits_alone_is_told_of_by_an_event_of_its_own(yard: Yard)
     yard.runs("first")
 
 
+@pytest.mark.parametrize(
+    ("spec", "needed"),
+    [
+        pytest.param({}, 1, id="nothing said"),
+        pytest.param({"minMember": 0, "roles": None}, 1, id="as Go writes it"),
+        pytest.param(
+            {"roles": [{"name": "a", "minMember": 1}, {"name": "b", "minMember": 1}]},
+            2,
+            id="what the roles need",
+        ),
+    ],
+)
+def test_a_group_that_does_not_say_its_size_needs_what_its_roles_need(
+    yard: Yard, spec: JSON, needed: int
+) -> None:
+    group = {
+        "apiVersion": "scheduler.tensorstack.dev/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang"},
+        "spec": spec,
+    }
+    yard.create("podgroups", group, SCHEDULER)
+    names = ("a", "b")[:needed]
+    lacks = f"{Reason.NOT_ENOUGH_MEMBERS}: 1 of 2 members are there; role b: 0 of 1"
+    for name in names:
+        if name == "b":
+            yard.until("pods", "a", lambda pod: pod_condition(pod) == lacks)
+        pod = grouped(name)
+        pod["metadata"]["labels"][f"{LABEL}/role"] = name
+        yard.create("pods", pod)
+    for name in names:
+        yard.running(name)
+
+
 def test_a_preempted_job_saves_loses_no_restart_and_comes_back(yard: Yard) -> None:
     low, high = yard.queue("low", priority=1), yard.queue("high", priority=2)
     program = SAVES.replace("print('saved'", f"open('{yard.engine.who.home}/saved', 'a').write('x')"

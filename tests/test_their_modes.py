@@ -179,6 +179,22 @@ FILES: tuple[tuple[str, Json, dict[str, str]], ...] = (
         },
     ),
     (
+        "a type twice in a debug mode that is off",
+        generic(
+            "twice", runMode={"debug": {"enabled": False, "replicaSpecs": [{"type": "worker"}] * 2}}
+        ),
+        {},
+    ),
+    (
+        "a debug command for no type at all",
+        generic("blank", runMode={"debug": {"enabled": True, "replicaSpecs": [{"type": ""}]}}),
+        {
+            "spec.runMode.debug.replicaSpecs[0].type": (
+                "is empty, and has no effect: the types of this job are worker"
+            )
+        },
+    ),
+    (
         "ranks as texts",
         generic("texts", successRules=[{"worker": ["0", 1]}], failureRules=[{"worker": ["1"]}]),
         {},
@@ -247,6 +263,11 @@ REFUSED: tuple[tuple[str, Json, str], ...] = (
         "a rank as a text that isn't there",
         generic("a", successRules=[{"worker": ["2"]}]),
         "names a rank that is not there: ranks go from 0, and the replicas are [2 of worker]",
+    ),
+    (
+        "a type twice in a debug mode that is on",
+        generic("a", runMode={"debug": {"enable": True, "replicaSpecs": [{"type": "worker"}] * 2}}),
+        "type worker is listed more than once; each must be unique",
     ),
     ("a rank that is no number", generic("a", failureRules=[{"worker": ["one"]}]), "four digits"),
     (
@@ -396,6 +417,39 @@ spec:
         containers:
         - {{name: pytorch, image: x, command: [sh, -c, "touch {mark}; exec sleep 600"]}}
 """
+STRETCHES = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: PyTorchTrainingJob
+metadata: {name: stretches}
+spec:
+  torchrunConfig: {enable: true}
+  elastic: {enable: true, minReplicas: 1, maxReplicas: 3, expectedReplicas: 2}
+  runMode: {debug: {enable: true}}
+  replicaSpecs:
+  - type: node
+    replicas: 9
+    template:
+      spec:
+        terminationGracePeriodSeconds: 1
+        containers: [{name: pytorch, image: x, command: [python3], args: [train.py]}]
+"""
+RESUMES = """
+apiVersion: batch.tensorstack.dev/v1beta1
+kind: GenericJob
+metadata: {name: resumes}
+spec:
+  runMode:
+    pause:
+      enable: true
+      resumeSpecs:
+      - {type: Worker, command: [sh, -c, exit 1]}
+      - {type: ps, command: [sh, -c, "echo resumed"]}
+  replicaSpecs:
+  - type: worker
+    template: {spec: {containers: [{name: main, image: x, command: [sh, -c, "echo as ever"]}]}}
+  - type: ps
+    template: {spec: {containers: [{name: main, image: x, command: [sh, -c, exit 1]}]}}
+"""
 HOPELESS = """
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: GenericJob
@@ -460,6 +514,36 @@ def test_a_debug_job_in_the_older_spelling_does_not_train(yard: Yard, tmp_path: 
     yard.does("wait", "tries", "--for", "running", "--timeout", "60s")
     assert yard.does("get", "pj", "-o", "name") == "pytorchtrainingjob/tries\n"
     yard.does("delete", "tries")
+
+
+def test_an_elastic_job_in_the_older_spelling_is_scaled(yard: Yard) -> None:
+    """By `expectedReplicas`, not by `replicas`; without torchrun neither would count."""
+
+    def nodes() -> list[str]:
+        return sorted(yard.does("get", "pods", "-o", "name").split())
+
+    def named(count: int) -> list[str]:
+        return [f"pod/stretches-node-{n}" for n in range(count)]
+
+    yard.apply("stretches", STRETCHES)
+    yard.does("wait", "stretches", "--for", "running", "--timeout", "60s")
+    assert nodes() == named(2)
+    yard.does("scale", "stretches", "3")
+    until_it_holds(lambda: nodes() == named(3), "there are three")
+    yard.does("delete", "stretches")
+
+
+def test_after_a_pause_in_the_older_spelling_types_that_are_not_there_change_nothing(
+    yard: Yard,
+) -> None:
+    yard.apply("resumes", RESUMES)
+    yard.does("wait", "resumes", "--for", "paused", "--timeout", "60s")
+    yard.does("resume", "resumes")
+    yard.does("wait", "resumes", "--timeout", "60s")
+    said = yard.does("logs", "resumes")
+    assert "worker-0 | as ever" in said
+    assert "resumed" in said
+    yard.does("delete", "resumes")
 
 
 def test_a_job_that_can_no_longer_succeed_fails_at_once_and_names_who_failed(yard: Yard) -> None:

@@ -92,6 +92,16 @@ def test_more_failures_than_replicas_are_never_reached(yard: Yard, room: Room) -
     assert status["state"] == "Failed", status
 
 
+def test_a_restart_policy_that_nobody_has_said_lets_a_replica_end(yard: Yard, room: Room) -> None:
+    """In a pod an empty one means Always."""
+    unsaid = role("r", "exit 3")
+    unsaid["template"]["spec"]["restartPolicy"] = ""
+    status = ended(yard, room, "0unsaid", unsaid)
+    assert status["state"] == "Failed", status
+    (row,) = status["roleStatus"][0]["replicaStatus"]
+    assert row["terminatedInfo"]["exitCode"] == 3
+
+
 JOB = """
 apiVersion: batch.tensorstack.dev/v1beta1
 kind: GenericJob

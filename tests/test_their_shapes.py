@@ -128,6 +128,10 @@ class TestMPIJob:
         # But for what every container needs.
         assert (container["name"], container["image"]) == ("launcher", "mpi:4.1")
 
+    def test_a_launcher_of_the_second_shape_may_stand_beside_workers_of_the_first(self) -> None:
+        assert main_of("mpijob", "lone-launcher-launcher")["image"] == "mpi-launcher:4.1"
+        assert main_of("mpijob", "lone-launcher-worker-1")["image"] == "mpi:4.1"
+
     def test_what_is_empty_is_as_absent(self) -> None:
         assert launched("mpijob", "zeros-launcher") == ["mpirun", "hostname"]
         env = env_of(main_of("mpijob", "zeros-worker-0"))
@@ -180,6 +184,9 @@ class TestColossalAIJob:
         env = env_of(main_of("colossalaijob", "mixed-shapes-worker-0"))
         assert env["JOBYARD_SSHD"] == "/usr/sbin/sshd"
         assert env["JOBYARD_SSH_DIR"] == "/root/.ssh"
+        for job in ("lone-launcher", "beside"):
+            image = main_of("colossalaijob", f"{job}-launcher")["image"]
+            assert image == "colossalai-launcher:0.3"
         beside = main_of("colossalaijob", "beside-launcher")
         assert (beside["image"], beside["workingDir"]) == ("colossalai-launcher:0.3", "/launch")
 
@@ -286,6 +293,15 @@ def test_of_two_that_differ_one_counts_with_a_warning(
     assert want in [(dotted(finding.path), finding.text) for finding in told]
 
 
+def test_workers_are_given_once() -> None:
+    worker = {"type": "worker", "template": {"spec": {"containers": [{"name": "worker"}]}}}
+    for kind in ("mpijob", "colossalaijob"):
+        job = edited(jobs(kind)["lone-launcher"], append("spec.replicaSpecs", worker))
+        (document,) = read(json.dumps(job), "job.json")
+        told = [each.text for each in checked(document).findings if is_error(each)]
+        assert told == ["the workers are given twice: use either worker or replicaSpecs"]
+
+
 def plural(job: dict[str, Any]) -> str:
     return f"{job['kind'].lower()}s"
 
@@ -325,6 +341,14 @@ def test_mixed_shapes_run_and_their_warnings_are_events(room: Room) -> None:
 
 def is_about(path: str, event: dict[str, Any]) -> bool:
     return path in event["message"]
+
+
+@needs_mpi
+@needs_ssh
+def test_a_launcher_beside_the_workers_of_the_first_shape_starts_them(room: Room) -> None:
+    said = ended(room, "mpijob", "lone-launcher")
+    wanted = [f"launcher has started lone-launcher-worker-{n}" for n in range(2)]
+    assert sorted(said.splitlines()) == wanted
 
 
 @needs_ssh

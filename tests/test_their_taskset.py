@@ -79,6 +79,8 @@ def platform_role(name: str, script: str, shared: str = "/ghome/admin/share_host
                         "resources": {"limits": {"cpu": 1, "memory": "64Mi"}},
                         "securityContext": {"capabilities": {"add": []}},
                         "volumeMounts": [
+                            {"name": "home", "mountPath": "/userhome"},
+                            {"name": "time", "mountPath": "/etc/localtime", "readOnly": True},
                             {"name": "shm", "mountPath": "/dev/shm"},
                             {**hosts, "readOnly": True},
                         ],
@@ -93,6 +95,7 @@ def platform_role(name: str, script: str, shared: str = "/ghome/admin/share_host
                         "volumeMounts": [
                             hosts,
                             {"name": "netsharehost0", "mountPath": "/etc/hosts_json.json"},
+                            {"name": "netsharehost1", "mountPath": "/etc/localtime"},
                         ],
                     }
                 ],
@@ -106,6 +109,9 @@ def platform_role(name: str, script: str, shared: str = "/ghome/admin/share_host
                         "name": "netsharehost0",
                         "hostPath": {"path": f"{shared}.json", "type": "FileOrCreate"},
                     },
+                    {"name": "netsharehost1", "hostPath": {"path": "/etc/localtime", "type": ""}},
+                    {"name": "home", "hostPath": {"path": "/ghome/admin", "type": ""}},
+                    {"name": "time", "hostPath": {"path": "/etc/localtime", "type": ""}},
                 ],
             },
         },
@@ -120,7 +126,8 @@ def platform_taskset(one: str = "true", other: str = "true") -> JSON:
         retryPolicy={"retry": False, "maxRetryCount": 0},
     )
     made["metadata"]["labels"] = {"job-type": "dgx", "platform-user": "21232F297A57A5A743894A0E"}
-    return made
+    # Beside the spec, not in it.
+    return {**made, "username": "admin", "minMember": 2}
 
 
 # What an API server takes
@@ -138,7 +145,13 @@ TWICE = [
     {"event": "RoleCompleted", "action": "TaskSetFailed"},
 ]
 TAKEN: dict[str, tuple[JSON, tuple[str, ...]]] = {
-    "as the platform makes them": (platform_taskset(), ()),
+    "as the platform makes them": (
+        platform_taskset(),
+        (
+            "username: has no effect: labels and annotations are for that",
+            "minMember: has no effect: make a PodGroup of the scheduler that the templates name",
+        ),
+    ),
     "a name of digits": (taskset("0", role("1")), ()),
     "a name of 63 letters": (taskset("9" * 63, role("9" * 63)), ()),
     "a name with dots": (taskset("1.a-b.2", role("r")), ()),
@@ -315,7 +328,7 @@ def test_a_cluster_gets_it_as_it_is_and_every_field_of_the_status_is_there(
         assert len(LONG_POD) == 69
         pod = stage.pods(UUID_NAME)[LONG_POD]
         given = manifest["spec"]["roles"][1]["template"]["spec"]
-        assert pod["spec"]["volumes"][:3] == given["volumes"]
+        assert pod["spec"]["volumes"][: len(given["volumes"])] == given["volumes"]
         for listed in ("initContainers", "containers"):
             [mine], [theirs] = pod["spec"][listed], given[listed]
             assert mine["command"] == theirs["command"]
@@ -331,6 +344,8 @@ def test_a_cluster_gets_it_as_it_is_and_every_field_of_the_status_is_there(
                 else False
             ),
         )
+        await stage.until_told(UUID_NAME, "Warning", "username: has no effect")
+        await stage.until_told(UUID_NAME, "Warning", "minMember: has no effect")
         first = stage.statuses(UUID_NAME)[0]
         assert (first["startAt"], first["finishAt"]) == (None, None)
         for row in rows_of(first):

@@ -20,7 +20,7 @@ from rig.person import person
 from waiting import until_it_holds
 
 from jobyard.manifest.checking import checked
-from jobyard.manifest.reading import read
+from jobyard.manifest.reading import decoded, read
 from jobyard.plan.lowering.table import described
 from jobyard.plan.objects.rendering import children
 from jobyard.schema.finding import dotted, is_error
@@ -189,6 +189,38 @@ FILES: list[tuple[str, Json, list[str]]] = [
             }
         ),
         [NOT_ALWAYS],
+    ),
+    (
+        "a template that was a pod of a cluster",
+        generic(
+            template={
+                "metadata": {
+                    "name": "a-6c54bd5869-x2x8k",
+                    "generateName": "a-6c54bd5869-",
+                    "namespace": "theirs",
+                    "uid": "11111111-2222-3333-4444-555555555555",
+                    "resourceVersion": "4711",
+                    "generation": 1,
+                    "selfLink": "/api/v1/namespaces/theirs/pods/a",
+                    "creationTimestamp": "2023-01-01T00:00:00Z",
+                    "deletionTimestamp": None,
+                    "deletionGracePeriodSeconds": None,
+                    "finalizers": None,
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "apps/v1",
+                            "kind": "ReplicaSet",
+                            "name": "a-6c54bd5869",
+                            "uid": "u",
+                            "controller": True,
+                        }
+                    ],
+                    "managedFields": [{"manager": "m", "operation": "Update", "fieldsV1": {}}],
+                },
+                **pod(),
+            }
+        ),
+        [],
     ),
     ("variables without a value", generic(template=pod(env=[{"name": "A", "value": None}])), []),
     ("no resources", generic(template=pod(resources={"limits": None, "requests": {}})), []),
@@ -427,9 +459,11 @@ OF_A_KIND = {
     # The second says nothing of its kind: an API server leaves that out in some answers.
     "items": [json.loads(AS_JSON[0]), {"metadata": {"name": "two"}, "spec": generic()["spec"]}],
 }
-TEXTS = {
+TEXTS: dict[str, tuple[str | bytes, int]] = {
     "Windows line ends": ((ONE + "---\n" + TWO).replace("\n", "\r\n"), 2),
     "a byte order mark": ("\ufeff" + ONE, 1),
+    "UTF-16 as Windows' shells write it": (("\ufeff" + ONE).encode("utf-16-le"), 1),
+    "UTF-16 the other way round": (("\ufeff" + ONE).encode("utf-16-be"), 1),
     "empty documents and comments": (
         "---\n# 第一个\n---\n" + ONE + "---\n---\n" + TWO + "...\n",
         2,
@@ -452,10 +486,10 @@ def test_kubectl_and_validate_see_the_same_in_a_file(
 ) -> None:
     text, count = TEXTS[title]
     file = tmp_path / "theirs.yaml"
-    file.write_bytes(text.encode())
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     applied = kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(file))
     assert len(applied.stdout.splitlines()) == count
-    documents = read(file.read_bytes().decode(), "theirs.yaml")
+    documents = read(decoded(file.read_bytes()), "theirs.yaml")
     assert len(documents) == count
     assert [checked(each).findings for each in documents] == [()] * count
 
@@ -489,6 +523,16 @@ def test_an_api_server_takes_the_pods_and_services_of_empty_words(kubectl: Kubec
         done = kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(child))
         assert done.returncode == 0, title
     assert {"Service/a-worker-0", "Pod/a-worker-0", "Pod/a-worker-0-0-0"} <= {*of_job, *of_tasks}
+    # A pod's own API takes an empty one for Always, and such a replica would never end.
+    for made_of in (of_job["Pod/a-worker-0"], of_tasks["Pod/a-worker-0-0-0"]):
+        assert made_of["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_pod_has_nothing_of_the_pod_that_its_template_was() -> None:
+    (job,) = (job for title, job, _ in FILES if title == "a template that was a pod of a cluster")
+    metadata = made(job)["Pod/a-worker-0"]["metadata"]
+    assert set(metadata) == {"name", "labels", "annotations"}
+    assert metadata["name"] == "a-worker-0"
 
 
 def test_both_managers_have_hadoops_configuration_and_the_key() -> None:

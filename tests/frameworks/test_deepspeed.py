@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 from rig.person import ROOT
 
 from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
@@ -46,12 +47,30 @@ def test_two_workers_train_one_model(yard: Yard) -> None:
     the_ranks_have_learned(yard.run("deepspeedjob/train.yaml"))
 
 
+def as_go_writes_it(yard: Yard) -> str:
+    """The example of a module with all that nobody has said, as programs of the platform do it."""
+    text = (EXAMPLES / "module.yaml").read_text().replace("deepspeed-module", "deepspeed-zeros")
+    program, job = yaml.safe_load_all(text)
+    spec = job["spec"]
+    spec["config"] |= {"slotsPerWorker": 0, "autotune": "", "otherArgs": None, "customCommand": ""}
+    spec["config"]["run"] |= {"python": [], "exec": None}
+    spec["worker"]["restartPolicy"] = ""
+    spec["worker"]["template"]["metadata"] = {"creationTimestamp": None}
+    zeros = {"minReplicas": 0, "maxReplicas": 0, "expectedReplicas": 0}
+    spec["elastic"] = {"enabled": False, **zeros}
+    spec["runMode"] = {"debug": {"enable": False, "replicaSpecs": None}, "pause": {"enable": False}}
+    return str(yard.person.write("zeros.yaml", yaml.safe_dump_all([program, job])))
+
+
 @pytest.mark.proves("deepspeed", "DeepSpeedJob", "python, module, exec, customCommand; no root")
 def test_each_way_to_name_a_program(ordinary_yard: Yard) -> None:
     """All at once: most of the time goes by while one process of each job imports torch."""
     others = [str(EXAMPLES / f"{name}.yaml") for name in ("module", "python", "custom-command")]
-    ran = ordinary_yard.run("deepspeedjob/exec.yaml", *others)
+    ran = ordinary_yard.run("deepspeedjob/exec.yaml", *others, as_go_writes_it(ordinary_yard))
     two_ranks_have_summed(ran)
+    assert said(ran, "deepspeed-zeros") == [
+        f"rank {n} of 2, module allreduce: the sum is 1" for n in range(2)
+    ], ran.text
     assert said(ran, "deepspeed-module") == [
         f"rank {n} of 2, module allreduce: the sum is 1" for n in range(2)
     ]

@@ -157,8 +157,25 @@ def test_debug_and_pause(yard: Yard) -> None:
         assert Ran(0, log, "").lines("launcher") == ["resumed"] * 2, log
 
 
+def with_the_manuals_resume_specs(yard: Yard, example: str) -> str:
+    """The example whose workers go on as in the manual, and without what would fail them."""
+    *others, job = yaml.safe_load_all((ROOT / "examples" / example).read_text())
+    job["spec"]["runMode"]["pause"]["resumeSpecs"].append(
+        {"type": "worker", "skipInitContainer": True, "command": ["/usr/bin/sshd"]}
+    )
+    once = (
+        'test "$JOBYARD_REPLICA_TYPE" = launcher || mkdir /checkpoint/started-$JOBYARD_REPLICA_RANK'
+    )
+    pod = job["spec"]["worker"]["template"]["spec"]
+    mounts = pod["containers"][0]["volumeMounts"]
+    first = {"name": "once", "image": "any", "command": ["sh", "-c", once], "volumeMounts": mounts}
+    pod["initContainers"] = [first]
+    return str(yard.person.write("resumes.yaml", yaml.safe_dump_all([*others, job])))
+
+
 @pytest.mark.proves("mpi4py", "MPIJob", "paused while it runs, resumed from a checkpoint")
 def test_a_running_job_is_paused_and_goes_on_after_the_saved_step(yard: Yard) -> None:
+    """Its workers by the manual's own command, a bare sshd that this machine has elsewhere."""
     job = "mpijob/mpi-checkpoint"
 
     def steps() -> list[int]:
@@ -166,7 +183,7 @@ def test_a_running_job_is_paused_and_goes_on_after_the_saved_step(yard: Yard) ->
         return [int(step) for step in re.findall(r"step (\d+) of 80", said)]
 
     with yard.engine():
-        yard.apply("mpijob/checkpoint.yaml")
+        yard.apply(with_the_manuals_resume_specs(yard, "mpijob/checkpoint.yaml"))
         before = yard.until("three steps", lambda: len(done := steps()) >= 3 and done[-1])
         yard.said("pause", job)
         yard.said("wait", job, "--for", "paused", "--timeout", "60s", seconds=90)
@@ -181,6 +198,8 @@ def test_a_running_job_is_paused_and_goes_on_after_the_saved_step(yard: Yard) ->
         assert steps() == list(range(done + 1, 81)), log
         assert log.count("the total is 9720, as without a pause") == 2, log
         assert yard.job(job)["status"]["pauseCount"] == 1
+        said = yard.said("logs", job, "--replica", "worker-1")
+        assert "jobyard: there is no sshd at /usr/bin/sshd: running" in said, said
 
 
 @pytest.mark.proves("Open MPI", "MPIJob", "a rank that gives up")

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import yaml
 from rig.engine import JOBS, RunningEngine
 from rig.person import ROOT
 
@@ -87,6 +88,17 @@ def test_four_ranks_of_an_ordinary_user_train_one_model(ordinary_yard: Yard) -> 
 @pytest.mark.proves("torch", "PyTorchTrainingJob", "torchrun, 2 x 2 processes")
 def test_torchrun_trains_over_two_replicas(yard: Yard) -> None:
     assert_torchrun_trained(yard.run(TORCHRUN))
+
+
+@pytest.mark.proves("torch", "PyTorchTrainingJob", "torchrun, in the older spelling")
+def test_torchrun_in_the_older_spelling_with_zeros_as_go_writes_them(yard: Yard) -> None:
+    program, job = yaml.safe_load_all((ROOT / "examples" / TORCHRUN).read_text())
+    config = job["spec"]["torchrunConfig"]
+    del config["enabled"]
+    config |= {"enable": True, "rdzvBackend": "", "minNodes": 0, "maxRestarts": None}
+    job["spec"]["elastic"] = {"enable": False, "minReplicas": 0, "expectedReplicas": 0}
+    path = yard.person.write("older.yaml", yaml.safe_dump_all([program, job]))
+    assert_torchrun_trained(yard.run(str(path)))
 
 
 @pytest.mark.proves("torch", "PyTorchTrainingJob", "a parameter server as rank 0")

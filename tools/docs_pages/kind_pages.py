@@ -14,12 +14,14 @@ from jobyard.api.crd import schema_node
 from jobyard.api.kinds import KINDS, Group, Kind, kind_of
 from jobyard.api.parts.run_mode import Mode
 from jobyard.manifest.reading import read
+from jobyard.schema.node import Node
 
 _ENABLED_BY = {
     Mode.DEBUG: "spec.runMode.debug.enabled: true",
     Mode.PAUSE: "spec.runMode.pause.enabled: true",
     Mode.ELASTIC: "spec.elastic.enabled: true",
 }
+_OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata", "spec", "status")
 _STATUS_NOTE = (
     "This page is about the API: what a manifest may say, and what the status tells. What a job "
     "does at run time is in [run modes](../modes.md) and [changing jobs](../changing-jobs.md)."
@@ -51,6 +53,7 @@ def kind_page(kind: Kind, examples: tuple[Example, ...]) -> str:
         " Kubernetes' own and are taken whole; `kubectl explain pod.spec` describes them."
         f" `jobyard explain {kind.short_name}.spec --recursive` tells the same in a terminal.",
         *(part for section in found for part in _section(section)),
+        *_beside(node),
         *_rules(list(requirements(node))),
     )
 
@@ -179,6 +182,15 @@ def _section(section: Section) -> Iterator[str]:
     yield f"### {section.path}"
     yield section.description
     yield table(("field", "type", "default and bounds", "meaning"), map(_row, section.rows))
+
+
+def _beside(node: Node) -> Iterator[str]:
+    """Fields of the object itself that other objects don't have."""
+    (root,) = [section for section in sections("", node) if not section.path]
+    rows = [row for row in root.rows if row.name not in _OF_EVERY_OBJECT]
+    if rows:
+        yield "### Beside spec and status"
+        yield table(("field", "type", "default and bounds", "meaning"), map(_row, rows))
 
 
 def _row(row: Row) -> tuple[str, str, str, str]:

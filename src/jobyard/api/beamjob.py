@@ -11,7 +11,7 @@ from jobyard.api.changes import change_rules
 from jobyard.api.parts.flink_cluster import FlinkClusterTemplate, Properties, Version
 from jobyard.api.parts.job_spec import RigidJobSpec
 from jobyard.api.parts.replicas import ReplicaCount
-from jobyard.api.parts.run_mode import Mode
+from jobyard.api.parts.run_mode import Mode, RunMode
 from jobyard.api.parts.run_policy import TimeToLive
 from jobyard.api.parts.status import Observation, ReplicaSummary
 from jobyard.api.parts.value import (
@@ -119,6 +119,12 @@ class BeamJobSpec(RigidJobSpec):
     run_policy: Annotated[BeamRunPolicy, described("What is cleaned up at the end.")] = (
         BeamRunPolicy()
     )
+    run_mode: Annotated[
+        RunMode | None,
+        described(
+            "A BeamJob runs at once: a mode that is on is refused, one that is off has no effect."
+        ),
+    ] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -107,11 +107,14 @@ class PyTorchTrainingJobSpec(TrainingSpec):
         ),
     ]
     torchrun_config: Annotated[
-        TorchrunConfig | None, described("Starts the program with torchrun.")
+        TorchrunConfig | None,
+        described("Starts the program with torchrun; no effect unless enabled is true."),
     ] = None
     elastic: Annotated[
         Elastic | None,
-        described("Lets the number of replicas change while the job runs; needs torchrun."),
+        described(
+            "Lets the number of replicas change while the job runs; without torchrun no effect."
+        ),
     ] = None
     tensorboard_spec: Annotated[
         TensorboardSpec | None, described("Serves the job's logs with TensorBoard.")

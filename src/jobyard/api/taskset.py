@@ -210,6 +210,17 @@ class TaskSet(Resource):
 
     spec: Annotated[TaskSetSpec, described("The roles and the retries.")]
     status: Annotated[TaskSetStatus | None, described("What is observed of the TaskSet.")] = None
+    username: Annotated[
+        str | None,
+        described("Has no effect: who has made the TaskSet, as the Octopus platform notes it."),
+    ] = None
+    min_member: Annotated[
+        int | None,
+        described(
+            "Has no effect: what the Octopus platform writes into a PodGroup of kube-batch, which"
+            " is an object of its own."
+        ),
+    ] = None
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -182,7 +182,7 @@ class Engine:
 
         async def schedule() -> None:
             scheduler = Scheduler(self.sender, machine, may_preempt=settings.may_preempt)
-            server.figures["scheduler"] = scheduler.figures
+            self.live.server.figures["scheduler"] = scheduler.figures
             await scheduler.run()
 
         async def control() -> None:

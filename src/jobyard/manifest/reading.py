@@ -7,6 +7,7 @@ what begins with a brace is JSON before it is YAML, documents without a value do
 and a `List` stands for its items. Nothing here knows kinds, fields or files.
 """
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -25,7 +26,16 @@ from jobyard.manifest.places import (
     UnreadableManifest,
 )
 
-__all__ = ["JSON", "Document", "Path", "Position", "Repeated", "UnreadableManifest", "read"]
+__all__ = [
+    "JSON",
+    "Document",
+    "Path",
+    "Position",
+    "Repeated",
+    "UnreadableManifest",
+    "decoded",
+    "read",
+]
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 # kubectl's line reader drops "\r\n", and YAML then takes any other "\r" for a line end.
@@ -66,6 +76,16 @@ class Document(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Document({self.source!r}, {self.index}, {self.value!r}, {self.repeated!r})"
+
+
+def decoded(content: bytes) -> str:
+    """The text of a file, for `read`. It is UTF-8, or what the mark at its beginning says.
+
+    Windows' shells write UTF-16 with such a mark, and kubectl takes it.
+    """
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", errors="replace")
+    return content.decode(errors="surrogateescape")
 
 
 def read(text: str, source: str) -> tuple[Document, ...]:

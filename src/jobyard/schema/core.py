@@ -60,6 +60,19 @@ _TEMPLATE_METADATA = (
     "name",
     "namespace",
 )
+# What a pod has that was read from a cluster and became a template. A Deployment takes it, too,
+# and nothing comes of it.
+_POD_METADATA = (
+    *_TEMPLATE_METADATA,
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
 # Words of a closed set that a pod's own API defaults when they are empty. Those that Go has as
 # pointers aren't among them: an empty one is refused there, too.
 _EMPTY_IS_ABSENT = frozenset(
@@ -129,8 +142,12 @@ def _adjusted(name: str, schema: JSONSchema) -> JSONSchema:
         case "PodSpec":
             schema = _with(schema, "initContainers", maxItems=CONTAINERS_MAX)
             return _with(schema, "containers", minItems=1, maxItems=CONTAINERS_MAX)
-        case "PodTemplateSpec" | "JobTemplateSpec" | "PersistentVolumeClaimTemplate":
-            return {**schema, "properties": schema["properties"] | {"metadata": _metadata()}}
+        case "PodTemplateSpec":
+            metadata = _metadata(_POD_METADATA)
+            return {**schema, "properties": schema["properties"] | {"metadata": metadata}}
+        case "JobTemplateSpec" | "PersistentVolumeClaimTemplate":
+            metadata = _metadata(_TEMPLATE_METADATA)
+            return {**schema, "properties": schema["properties"] | {"metadata": metadata}}
         case _:
             return schema
 
@@ -140,9 +157,6 @@ def _with(schema: JSONSchema, field: str, **keywords: object) -> JSONSchema:
     return {**schema, "properties": schema["properties"] | {field: changed}}
 
 
-def _metadata() -> JSONSchema:
+def _metadata(fields: tuple[str, ...]) -> JSONSchema:
     whole = core_schema(OBJECT_META)
-    return {
-        "type": "object",
-        "properties": {name: whole["properties"][name] for name in _TEMPLATE_METADATA},
-    }
+    return {"type": "object", "properties": {name: whole["properties"][name] for name in fields}}

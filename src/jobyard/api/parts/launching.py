@@ -46,8 +46,9 @@ class LaunchedReplica(Value):
     template: Annotated[
         PodTemplateOrEmpty | None,
         described(
-            "The pod each runs in, as it is; what the launcher's lacks, its containers or an image,"
-            " is the workers', without their GPUs."
+            "The pod each runs in, as it is, but its main container's command has no effect; what"
+            " the launcher's lacks, its containers or an image, is the workers', without their"
+            " GPUs."
         ),
     ] = None
 
@@ -63,10 +64,14 @@ _LISTED = given("self.replicaSpecs")
 
 
 def workers_once(kind: str, config: str) -> tuple[Rule, ...]:
-    """The workers stand in `worker` or in `replicaSpecs`; `config` goes with the latter."""
+    """The workers stand in `worker` or in `replicaSpecs`; `config` goes with the latter.
+
+    Beside `worker` the other may hold the launcher alone.
+    """
+    listed = f"({_LISTED} && self.replicaSpecs.exists(r, r.type == 'worker'))"
     return (
         Rule(
-            cel=f"!(has(self.worker) && {_LISTED})",
+            cel=f"!(has(self.worker) && {listed})",
             message="the workers are given twice: use either worker or replicaSpecs",
         ),
         Rule(
@@ -74,7 +79,7 @@ def workers_once(kind: str, config: str) -> tuple[Rule, ...]:
             message=f"{kind} needs either worker, or {config} with replicaSpecs",
         ),
         Rule(
-            cel=f"!{_LISTED} || self.replicaSpecs.exists(r, r.type == 'worker')",
+            cel=f"has(self.worker) || !{_LISTED} || {listed}",
             message="one entry must be of type worker",
             field=".replicaSpecs",
         ),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from jobyard.api.parts.value import DNS_LABEL_LENGTH_MAX, REPLICAS_MAX, TYPES_MAX, Arguments, Value
 from jobyard.schema.derive import described
@@ -60,8 +60,15 @@ def is_on(block: Mapping[str, Any] | None) -> bool:
 
 # A type that the job doesn't have is told as a warning, so any word is taken.
 OverriddenType = Annotated[
-    str, described("The replica type this applies to.", max_length=DNS_LABEL_LENGTH_MAX)
+    str,
+    described(
+        "The replica type this applies to; one that the job doesn't have has no effect.",
+        max_length=DNS_LABEL_LENGTH_MAX,
+    ),
 ]
+
+
+_ALONE = "self.replicaSpecs.exists_one(b, b.type == a.type)"
 
 
 class DebugReplica(Value):
@@ -88,9 +95,21 @@ class Debug(Switch):
         described(
             "Overrides by replica type; types not listed sleep.",
             max_length=TYPES_MAX,
-            rules=(unique_by("type", "type"),),
         ),
     ] = ()
+
+    # Of a mode that is off nothing has an effect, so nothing is a fault either.
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"!{on('self')} || !has(self.replicaSpecs) || self.replicaSpecs.all(a, {_ALONE})",
+            message="each type must be unique",
+            message_cel=formatted(
+                "type %s is listed more than once; each must be unique",
+                f"self.replicaSpecs.filter(a, !{_ALONE})[0].type",
+            ),
+            field=".replicaSpecs",
+        ),
+    )
 
 
 class ResumeReplica(Value):

@@ -92,7 +92,10 @@ class TensorboardSpec(Value):
     ] = None
     scheduler: Annotated[
         Scheduler | None,
-        described("The queue that its pod waits in; absent: the cluster's default scheduler."),
+        described(
+            "The queue that its pod waits in, where a priority has no effect; absent: the cluster's"
+            " default scheduler."
+        ),
     ] = None
     resources: Annotated[Resources | None, described("Resources of the TensorBoard container.")] = (
         None

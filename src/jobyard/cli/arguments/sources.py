@@ -11,7 +11,7 @@ import click
 
 from jobyard.cli.output.saying import say
 from jobyard.client.resources import may_name
-from jobyard.manifest.reading import Document, UnreadableManifest, read
+from jobyard.manifest.reading import Document, UnreadableManifest, decoded, read
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 # Of one file; an API server takes objects of three. What has no end, such as a device or a pipe of
@@ -104,8 +104,7 @@ def _content(source: str) -> bytes:
 
 def _read(source: str) -> list[Document]:
     try:
-        content = _content(source)
-        documents = read(content.decode(errors="surrogateescape"), source)
+        documents = read(decoded(_content(source)), source)
     except OSError as problem:
         raise Unreadable(f"{source}: {problem.strerror or problem}") from None
     except UnreadableManifest as problem:

@@ -54,24 +54,28 @@ def cleaned_workers(workers: Role, policy: LauncherRunPolicy) -> Role:
     return msgspec.structs.replace(workers, clean_up=chosen)
 
 
-def launched_roles(specs: tuple[LaunchedReplica, ...], *containers: str) -> tuple[Role, Role]:
-    """The roles of the shape with `replicaSpecs`.
-
-    A launcher's template is used as it is, devices and all. What it lacks is the workers': the
-    image of a container, or all containers, and then the rest of their pod too.
-    """
-    by_type = {spec.type: (n, spec) for n, spec in enumerate(specs)}
-    n, worker = by_type[LauncherType.WORKER]
+def listed_workers(specs: tuple[LaunchedReplica, ...], *containers: str) -> Role:
+    """The workers of the shape with `replicaSpecs`."""
+    n, worker = next(each for each in enumerate(specs) if each[1].type is LauncherType.WORKER)
     assert worker.template is not None
-    workers = worker_role(
-        worker.replicas, worker.template, ("spec", "replicaSpecs", n, "template"), *containers
-    )
-    n, launcher = by_type.get(LauncherType.LAUNCHER, (0, None))
-    own = (launcher.template if launcher is not None else None) or {}
-    if own.get("spec", {}).get("containers"):
-        place: Path = ("spec", "replicaSpecs", n, "template")
-        return (launcher_role(_with_images(own, workers), place, "launcher"), workers)
-    return (launcher_like(_laid_over(worker.template, own), workers.place, *containers), workers)
+    place: Path = ("spec", "replicaSpecs", n, "template")
+    return worker_role(worker.replicas, worker.template, place, *containers)
+
+
+def listed_launcher(specs: tuple[LaunchedReplica, ...], workers: Role, *containers: str) -> Role:
+    """The launcher of that shape, which may stand beside the workers of the other.
+
+    Its template is used as it is, devices and all. What it lacks is the workers': the image of a
+    container, or all containers, and then the rest of their pod too.
+    """
+    for n, spec in enumerate(specs):
+        if spec.type is LauncherType.LAUNCHER and spec.template:
+            own: JSON = spec.template
+            if own.get("spec", {}).get("containers"):
+                place: Path = ("spec", "replicaSpecs", n, "template")
+                return launcher_role(_with_images(own, workers), place, "launcher")
+            return launcher_like(_laid_over(workers.template, own), workers.place, *containers)
+    return launcher_like(workers.template, workers.place, *containers)
 
 
 def main_of(role: Role) -> JSON:

@@ -195,7 +195,7 @@ def _type_advice(types: Sequence[str], roles: Sequence[Role], path: Path) -> Ite
     there = [role.type for role in roles]
     for n, type_ in enumerate(types):
         if type_ not in there:
-            text = f"is {type_}, and has no effect: the types of this job are"
+            text = f"is {type_ or 'empty'}, and has no effect: the types of this job are"
             near = suggestion(type_, there)
             yield warning((*path, n, "type"), f"{text} {enumerated(there, 'and')}{near}")
 

@@ -11,6 +11,7 @@ import msgspec
 from jobyard.api.changes import held_fields
 from jobyard.api.kinds import KINDS, Kind
 from jobyard.api.parts.value import ObjectMeta
+from jobyard.api.taskset import TaskSet
 from jobyard.plan.lowering.description import Description, Identity
 from jobyard.plan.lowering.kinds import (
     beamjob,
@@ -56,7 +57,9 @@ def lowered(kind: Kind, job: Any) -> Description:
     metadata: ObjectMeta = job.metadata
     identity = Identity(kind.name, metadata.name, metadata.namespace, metadata.uid or "<uid>")
     description = _LOWERINGS[kind.name](job.spec, identity)
-    told = mode_advice(job.spec, description.roles, kind.name, kind.modes)
+    told = [*mode_advice(job.spec, description.roles, kind.name, kind.modes)]
+    if isinstance(job, TaskSet):
+        told += taskset.beside_spec(job)
     return msgspec.structs.replace(
         description,
         revision=_digest(job.spec),

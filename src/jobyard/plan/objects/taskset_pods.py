@@ -60,6 +60,8 @@ def taskset_pod(description: Description, replica: TaskReplica) -> dict[str, Any
         ATTEMPT: str(replica.attempts[1]),
     }
     spec: dict[str, Any] = {"restartPolicy": "Never", **role.template["spec"]}
+    # A pod's own API takes an empty one for Always, and such a replica would never end.
+    spec["restartPolicy"] = spec["restartPolicy"] or "Never"
     for listed in ("initContainers", "containers"):
         if listed in spec:
             spec[listed] = [with_last_words(with_env(c, start.env, start)) for c in spec[listed]]

@@ -20,9 +20,10 @@ from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.launching import (
     LAUNCHED,
     cleaned_workers,
-    launched_roles,
     launcher_role,
     launching_advice,
+    listed_launcher,
+    listed_workers,
     main_of,
     overruled,
     worker_role,
@@ -179,13 +180,18 @@ def _env_advice(launcher: Role, workers: Role) -> Iterator[Finding]:
 def _roles(spec: ColossalAIJobSpec) -> tuple[Role, Role]:
     worker = spec.worker
     if worker is None:
-        launcher, workers = launched_roles(spec.replica_specs, "worker")
-        if spec.launcher is None or launcher.place != workers.place:
-            return (launcher, workers)
+        workers = listed_workers(spec.replica_specs, "worker")
     else:
         workers = worker_role(
             worker.replicas, worker.template, ("spec", "worker", "template"), "worker"
         )
+    listed = listed_launcher(spec.replica_specs, workers, "worker")
+    # In the first shape a launcher of which nothing is said is a pod of one container.
+    is_said = worker is None or any(
+        each.type is LauncherType.LAUNCHER and each.template for each in spec.replica_specs
+    )
+    if listed.place != workers.place or (spec.launcher is None and is_said):
+        return (listed, workers)
     template = _launcher_template(spec.launcher or ColossalAILauncher(), workers)
     return (launcher_role(template, _LAUNCHER, "launcher"), workers)
 

@@ -14,9 +14,9 @@ from jobyard.plan.lowering.gangs import gang_of
 from jobyard.plan.lowering.launching import (
     LAUNCHED,
     cleaned_workers,
-    launched_roles,
-    launcher_like,
     launching_advice,
+    listed_launcher,
+    listed_workers,
     overruled,
     worker_role,
 )
@@ -69,10 +69,12 @@ def lower(spec: MPIJobSpec, identity: Identity) -> Description:
 def _roles(spec: MPIJobSpec) -> tuple[Role, Role]:
     worker = spec.worker
     if worker is None:
-        launcher, workers = launched_roles(spec.replica_specs, "worker", "mpi-worker")
+        containers: tuple[str, ...] = ("worker", "mpi-worker")
+        workers = listed_workers(spec.replica_specs, *containers)
     else:
-        launcher = launcher_like(worker.template, _PLACE, "mpi-worker")
-        workers = worker_role(worker.replicas, worker.template, _PLACE, "mpi-worker")
+        containers = ("mpi-worker",)
+        workers = worker_role(worker.replicas, worker.template, _PLACE, *containers)
+    launcher = listed_launcher(spec.replica_specs, workers, *containers)
     # Whoever debugs wants to start mpirun by hand, and that needs sshd on the workers and
     # the keys in place on the launcher.
     sshd = ("sh", f"{FILES_PATH}/worker.sh")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from jobyard.api.taskset import RETRIES_MAX, Retry, TaskSetSpec
+from jobyard.api.taskset import RETRIES_MAX, Retry, TaskSet, TaskSetSpec
 from jobyard.plan.lowering.description import (
     Description,
     Ending,
@@ -44,6 +44,17 @@ def lower(spec: TaskSetSpec, identity: Identity) -> Description:
         start=partial(_start, identity),
         warnings=tuple(_warnings(spec)),
     )
+
+
+def beside_spec(taskset: TaskSet) -> Iterator[Finding]:
+    """What the platform notes beside the spec, in the same file."""
+    if taskset.username:
+        yield warning(("username",), "has no effect: labels and annotations are for that")
+    if taskset.min_member:
+        yield warning(
+            ("minMember",),
+            "has no effect: make a PodGroup of the scheduler that the templates name",
+        )
 
 
 def _warnings(spec: TaskSetSpec) -> Iterator[Finding]:
