@@ -188,8 +188,8 @@ class Creating:
         whose = f"{owner.kind} {owner.name}" if owner.uid else "nobody's job"
         return Obstacle(
             NAME_TAKEN,
-            f"{what} is there already and belongs to {whose}: delete or rename it; the job goes"
-            " on by itself once the name is free",
+            f"{what} exists already and belongs to {whose}: delete or rename it;"
+            " the job continues by itself once the name is free",
         )
 
     def _absorb(self, key: ChildKey, answer: Answer) -> None:
