@@ -79,7 +79,7 @@ def hindered_world(manifest: JSON) -> World:
     world = worst_world(manifest, "<")
     for key in [*world.wanted, *(("Pod", row.name) for row in rows_of(world.status))]:
         world.children.pop(key, None)
-        said = f"{key[0]} default/{key[1]} is there already and belongs to nobody: delete it"
+        said = f"{key[0]} default/{key[1]} exists already and belongs to nobody: delete it"
         world.obstacles[key] = Obstacle(NAME_TAKEN, said)
     world.pods.clear()
     return world

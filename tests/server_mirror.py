@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from conformance.normal import reworded
 from rig.api import Answer, ApiCaller
 
 from jobyard.server.apply import applied, tracked
@@ -345,5 +346,5 @@ class Mirror:
             if causes:
                 causes.sort(key=lambda cause: (cause.get("message", ""), cause.get("field", "")))
             # And through the fields of an intent.
-            status["message"] = sorted(status["message"].split("\n"))
+            status["message"] = sorted(reworded(status["message"]).split("\n"))
         self._agree(ours, theirs, "the refusals")

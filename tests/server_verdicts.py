@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from conformance.normal import reworded
 from rig.api import Answer, ApiCaller
 
 from jobyard.server.problem import ProblemError, invalid
@@ -104,7 +105,7 @@ def answer_differences(ours: Object, answer: Answer, ignored: tuple[str, ...]) -
         mine, theirs = causes(ours), causes(real)
         yield from (f"only ours: {cause}" for cause in mine if cause not in theirs)
         yield from (f"only real: {cause}" for cause in theirs if cause not in mine)
-        if not theirs and ours["message"] != real["message"]:
+        if not theirs and reworded(ours["message"]) != reworded(real["message"]):
             yield f"message: ours {ours['message']}, real {real['message']}"
     else:
         for line in differences(comparable(ours), comparable(real)):

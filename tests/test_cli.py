@@ -491,7 +491,7 @@ def test_a_full_disk_is_no_fault_of_the_engine_of_a_run(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     left, error = done.stderr.splitlines()
-    assert left.startswith("the jobs go on: `jobyard attach train-")
+    assert left.startswith("the jobs keep running: `jobyard attach train-")
     assert error == "Error: the output can't be written: No space left on device"
 
 

@@ -31,8 +31,8 @@ def test_a_job_that_has_ended_has_no_mode_any_more(yard: Yard) -> None:
         done = yard(command, "again")
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            f"Error: GenericJob/again has ended (Succeeded): `jobyard {command}` is for jobs"
-            " that go on\n"
+            f"Error: GenericJob/again has ended (Succeeded): `jobyard {command}` is for jobs that"
+            " haven't ended\n"
         )
 
 

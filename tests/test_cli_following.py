@@ -296,7 +296,7 @@ def test_nothing_is_followed_any_more_when_the_engine_has_failed() -> None:
         jobs: Any = Endless()
         ends = Ends()
         asyncio.get_running_loop().call_soon(ends.failed.set)
-        with pytest.raises(EngineFailedError, match="the engine can't go on"):
+        with pytest.raises(EngineFailedError, match="the engine has failed"):
             await until_ended(jobs, ends, showing())
         assert not jobs.is_followed
         assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -194,7 +194,7 @@ def test_a_problem_is_told_once_and_another_one_again(caplog: pytest.LogCaptureF
         troubles = Troubles(Notes(), seen.write, seen.perform)
         before = record()
         for problem in (KeyError("a"), KeyError("a"), KeyError("a"), KeyError("b"), KeyError("b")):
-            await troubles.raised(before, problem, JobStatus, NOW)
+            await troubles.raised(before, problem, NOW)
             if seen.statuses:
                 found = seen.statuses[-1]
                 assert isinstance(found, JobStatus)
@@ -217,7 +217,7 @@ def test_a_problem_that_names_a_place_in_memory_is_the_same_problem() -> None:
         troubles = Troubles(Notes(), seen.write, seen.perform)
         for place in ("0x7f8f419eb7b0", "0x7f8f419eb7f8"):
             problem = TypeError(f"<object at {place}> has no length")
-            await troubles.raised(record(), problem, JobStatus, NOW)
+            await troubles.raised(record(), problem, NOW)
 
     run(work())
     assert len(seen.events) == 1
@@ -227,13 +227,11 @@ def test_a_new_controller_does_not_tell_again_what_the_status_says() -> None:
     seen = Told()
 
     async def work() -> None:
-        await Troubles(Notes(), seen.write, seen.perform).raised(
-            record(), KeyError("a"), JobStatus, NOW
-        )
+        await Troubles(Notes(), seen.write, seen.perform).raised(record(), KeyError("a"), NOW)
         (status,) = seen.statuses
         assert isinstance(status, JobStatus)
         await Troubles(Notes(), seen.write, seen.perform).raised(
-            record(status), KeyError("a"), JobStatus, LATER
+            record(status), KeyError("a"), LATER
         )
 
     run(work())
@@ -247,7 +245,7 @@ def test_a_job_that_has_ended_is_told_of_by_an_event_alone() -> None:
         troubles = Troubles(Notes(), seen.write, seen.perform)
         for _ in range(3):
             ended = record(JobStatus(phase=Phase.FAILED))
-            await troubles.raised(ended, KeyError("a"), JobStatus, NOW)
+            await troubles.raised(ended, KeyError("a"), NOW)
 
     run(work())
     assert (seen.statuses, len(seen.events)) == ([], 1)
@@ -260,7 +258,7 @@ def test_a_job_that_cannot_be_read_says_so_once(caplog: pytest.LogCaptureFixture
         troubles = Troubles(Notes(), seen.write, seen.perform)
         before = msgspec.structs.replace(record(), job=None, problem="Expected `int`")
         for _ in range(3):
-            assert await troubles.unreadable(before, JobStatus, NOW)
+            assert await troubles.unreadable(before, NOW)
             found = seen.statuses[-1]
             assert isinstance(found, JobStatus)
             before = msgspec.structs.replace(before, bare_status=found)
@@ -284,7 +282,7 @@ def test_a_job_that_goes_is_left_alone() -> None:
         )
         going = msgspec.structs.replace(going, metadata=metadata)
         troubles = Troubles(Notes(), seen.write, seen.perform)
-        await troubles.raised(going, KeyError("a"), JobStatus, NOW)
+        await troubles.raised(going, KeyError("a"), NOW)
 
     run(work())
     assert (seen.statuses, seen.events) == ([], [])

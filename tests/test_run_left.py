@@ -152,7 +152,9 @@ def test_a_closed_terminal_leaves_the_run_and_attach_takes_it_up(somebody: Perso
     goes_on(somebody)
     told = somebody.run("status").stderr
     name = run_folder(somebody).name
-    assert re.search(rf"run {name} \(GenericJob/train; started .* in .*\) goes on:", told), told
+    assert re.search(
+        rf"run {name} \(GenericJob/train; started .* in .*\) is still running:", told
+    ), told
     assert f"`jobyard attach {name}` shows it" in told
     let_end(somebody)
     done = somebody.run("attach")
@@ -198,7 +200,9 @@ def test_an_engine_that_is_killed_is_started_again(somebody: Person) -> None:
         let_end(somebody)
         told, errors = running.communicate(timeout=60)
     assert running.returncode == 0, told + errors
-    assert told.count("the engine of this run has ended unasked: the replicas go on") == 2
+    assert (
+        told.count("the engine of this run has ended unexpectedly: the replicas keep running") == 2
+    )
     no_step_was_lost(somebody)
     all_was_shown(somebody, told)
     nothing_is_left(somebody)
@@ -216,7 +220,7 @@ def test_another_run_leaves_what_a_killed_one_left_alone(somebody: Person) -> No
     )
     done = somebody.run("run", str(other))
     assert done.returncode == 0, done.stderr
-    assert "has lost its engine, its replicas go on: `jobyard attach train-" in done.stderr
+    assert "has lost its engine, its replicas keep running: `jobyard attach train-" in done.stderr
     goes_on(somebody)
     let_end(somebody)
     done = somebody.run("attach", "train")
@@ -277,7 +281,7 @@ def test_a_run_in_the_background(somebody: Person) -> None:
     os.killpg(looking.pid, signal.SIGINT)
     _, errors = looking.communicate(timeout=60)
     assert looking.returncode == 130
-    assert f"the jobs go on: `jobyard attach {name}` shows them again" in errors
+    assert f"the jobs keep running: `jobyard attach {name}` shows them again" in errors
     goes_on(somebody)
     assert somebody.run("delete", "train").returncode == 0
     until_it_holds(lambda: not somebody.processes(), "without jobs the engine ends")
@@ -292,7 +296,7 @@ def test_a_reader_that_has_seen_enough_ends_no_job(somebody: Person) -> None:
         assert running.wait(60) == 1
         goes_on(somebody)
         assert running.stderr is not None
-        assert "the jobs go on: `jobyard attach train-" in running.stderr.read()
+        assert "the jobs keep running: `jobyard attach train-" in running.stderr.read()
         running.stdout = None
     let_end(somebody)
     assert somebody.run("attach").returncode == 0

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from conformance.normal import reworded
 from rig.plane import ControlPlane
 from server_mirror import Json, Mirror, OpenApi, RawCaller
 from server_mirror_kinds import SCHEMA, Chance, custom, define, definition
@@ -183,12 +184,17 @@ def test_bodies_that_are_no_patches(control_plane: ControlPlane, namespace: str)
                 theirs = await api.raw(mirror.path, body, content_type)
                 ours = outcome(mirror, content_type, body)
                 if "status" in ours:
-                    assert ours == theirs, (content_type, body)
+                    assert plain(ours) == plain(theirs), (content_type, body)
                 else:
                     assert ours == mirror.mine, (content_type, body)
                     assert theirs["kind"] == "ConfigMap", (content_type, body, theirs)
 
     asyncio.run(scenario())
+
+
+def plain(status: Json) -> Json:
+    """Without what a decoder says in its own words."""
+    return {**status, "message": reworded(status["message"])}
 
 
 def outcome(mirror: Mirror, content_type: str, body: bytes) -> Json:

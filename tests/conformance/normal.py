@@ -33,15 +33,18 @@ VERSIONS = (
         "Too large resource version: <big>, current: <now>",
     ),
 )
-# How a parser for YAML or a library for differences puts it is its own affair.
+# How a decoder, a parser for YAML or a library for differences puts it is its own affair: what is
+# promised are codes, reasons and the paths of fields.
 WORDINGS = (
+    (re.compile(r"json: (?!unknown field).*", re.DOTALL), "json: <why>"),
+    (
+        re.compile(r"(invalid character |unexpected end of JSON|invalid JSON: ).*", re.DOTALL),
+        "<no JSON>",
+    ),
     (re.compile(r"yaml: line \d+: (?!key)[^\n\"(]*[^\n\"( ]"), "yaml: <why>"),
     (re.compile(r'Invalid value: "(\{\\"|map\[)(?:[^"\\]|\\.)*"'), 'Invalid value: "<object>"'),
     # Of a strategic patch a converter says what a decoder says of the others.
-    (
-        re.compile(r'"<object>": cannot (restore|convert).*|"<object>": json: cannot unmarshal.*'),
-        "<why>",
-    ),
+    (re.compile(r'"<object>": (cannot (restore|convert).*|json: <why>)'), "<why>"),
     (re.compile(r"(compilation failed: ).*", re.DOTALL), r"\1<why>"),
     (re.compile(r"(must be a valid regular expression, but isn't: ).*", re.DOTALL), r"\1<why>"),
     (re.compile(r'Invalid value: \[\{"Name":.*\}\]:'), "Invalid value: <versions>:"),
@@ -50,6 +53,13 @@ WORDINGS = (
 # A generated name that was refused: nothing but the message tells it.
 GENERATED = re.compile(r"\b(Made_)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 AGE = re.compile(r"^(\d+(ms|s))+$")
+
+
+def reworded(text: str) -> str:
+    """Without what a library said in its own words."""
+    for pattern, name in WORDINGS:
+        text = pattern.sub(name, text)
+    return text
 
 
 class Normaliser:
@@ -137,9 +147,9 @@ class Normaliser:
         text = TIME.sub("<time>", text)
         text = ADDRESS.sub("<address>", text)
         text = GENERATED.sub(r"\1<generated>", text)
-        for pattern, name in (*VERSIONS, *WORDINGS):
+        for pattern, name in VERSIONS:
             text = pattern.sub(name, text)
-        return text
+        return reworded(text)
 
     def _uid(self, match: re.Match[str]) -> str:
         return self._uids.setdefault(match[0], f"<uid {len(self._uids) + 1}>")

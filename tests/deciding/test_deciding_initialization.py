@@ -149,7 +149,7 @@ def test_a_conflict_after_the_start_keeps_the_job_initialized_and_shows_in_runni
     message = f"1 of 2 running; worker-1: NameTaken: {TAKEN.message}"
     assert world.condition("Running") == ("True", "NameTaken", message)
     told = [(str(e.type), e.message) for e in world.events if e.reason == "NameTaken"]
-    assert told == [("SpecAdvice", message)]
+    assert told == [("Warning", message)]
     world.refused.clear()
     steps(world)
     assert sorted(world.replicas()) == ["job-worker-0", "job-worker-1"]

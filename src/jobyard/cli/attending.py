@@ -46,7 +46,7 @@ class Attendance:
 
     @property
     def _log_says_why(self) -> str:
-        return f"the engine can't go on; {self.run.folder.path / 'engine.log'} says why"
+        return f"the engine has failed; {self.run.folder.path / 'engine.log'} says why"
 
     async def keep(self) -> None:
         """Listens to the engine, and starts another when it ends; until the end is asked for."""
@@ -65,7 +65,7 @@ class Attendance:
                 self.failed.set()
                 return
             self._show.warn(
-                "the engine of this run has ended unasked: the replicas go on,"
+                "the engine of this run has ended unexpectedly: the replicas keep running,"
                 " and it is started again"
             )
             await self._start_again(why)

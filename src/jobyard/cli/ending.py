@@ -55,7 +55,7 @@ async def until_ended(
         await asyncio.wait((work, *asked), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if ends.failed.is_set():
             raise EngineFailedError(
-                "the engine can't go on, its log says why; the replicas go on:"
+                "the engine has failed, its log says why; the replicas keep running:"
                 " `jobyard attach` takes them up again"
             )
         views = following.views()

@@ -185,11 +185,11 @@ class Creating:
                 f"{what} of an earlier {owner.kind} {owner.name} is still there, and goes with it"
             )
             return Obstacle(STILL_THERE, said)
-        whose = f"{owner.kind} {owner.name}" if owner.uid else "nobody's job"
+        whose = f"belongs to {owner.kind} {owner.name}" if owner.uid else "has no owner"
         return Obstacle(
             NAME_TAKEN,
-            f"{what} is there already and belongs to {whose}: delete or rename it; the job goes"
-            " on by itself once the name is free",
+            f"{what} exists already and {whose}: delete or rename it;"
+            " the job continues by itself once the name is free",
         )
 
     def _absorb(self, key: ChildKey, answer: Answer) -> None:

@@ -217,6 +217,7 @@ async def _gone(sender: Sender, objects: list[Reference], seconds: float) -> Non
                 say(await _waited_for(sender, tasks[task]), err=True)
     except TimeoutError:
         raise click.ClickException(
-            f"still there after {seconds:g} s; it goes on in the background (finalizers, or a pod"
+            f"still there after {seconds:g} s; deletion continues in the background (finalizers,"
+            " or a pod"
             " that takes its time)"
         ) from None

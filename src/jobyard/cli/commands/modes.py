@@ -50,7 +50,8 @@ def _changed(target: Target, name: str, output: str, change: Change) -> None:
         if view.is_over:
             # The server would take it, and nothing would ever come of it.
             declined(
-                f"{job} has ended ({view.phase}): `jobyard {change.action}` is for jobs that go on"
+                f"{job} has ended ({view.phase}): `jobyard {change.action}` is for jobs that"
+                " haven't ended"
             )
         body = patch(job.value) if callable(patch) else patch
         already = change.already(job.value["spec"])

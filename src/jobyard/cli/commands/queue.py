@@ -77,6 +77,6 @@ def _told(view: QueueView, *, closed: bool, is_same: bool) -> str:
     if not closed:
         return f"{now}: {waiting} may start in turn, as there is room"
     return (
-        f"{now}: {running} that have started go on, restarts included; {waiting} and all that"
-        " come wait until it is opened"
+        f"{now}: {running} that have started keep running, restarts included; {waiting} and all"
+        " that come wait until it is opened"
     )

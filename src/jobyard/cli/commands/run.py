@@ -133,8 +133,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None
     replicas are shown as they come. Without a cluster named, the jobs run on this machine, on an
     engine of their own: they go on when the terminal closes, and `jobyard attach` shows them again.
 
-    Exit code 0: all succeeded, 1: a job failed, 2: bad input, 75: the engine can't go on (the
-    replicas do), 124: --timeout has passed, 129: the terminal was closed (the jobs go on),
+    Exit code 0: all succeeded, 1: a job failed, 2: bad input, 75: the engine has failed (the
+    replicas run on), 124: --timeout has passed, 129: the terminal was closed (the jobs go on),
     130: interrupted (the jobs are stopped first).
     """
     flags = Flags(**given)
@@ -298,7 +298,7 @@ def _left(jobs: Sequence[Reference], namespace: str, run: str = "") -> int:
 def tell_how_to_attach(run: str) -> None:
     # Nobody may be there to read it.
     with suppress(OSError):
-        say(f"the jobs go on: `jobyard attach {run}` shows them again", err=True)
+        say(f"the jobs keep running: `jobyard attach {run}` shows them again", err=True)
 
 
 def show_for(*, is_quiet: bool, is_json: bool) -> Show:

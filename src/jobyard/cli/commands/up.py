@@ -129,7 +129,7 @@ async def _serve(folder: DataFolder, given: dict[str, Any]) -> None:
                 if presence is not None:
                     _tell(folder, presence, given["output"])
                 await engine.failed.wait()
-                raise click.ClickException("the engine can't go on; its log says why")
+                raise click.ClickException("the engine has failed; its log says why")
     except DoorError as problem:
         raise click.ClickException(str(problem)) from problem
 

@@ -35,10 +35,10 @@ def line_about(run: Run) -> str:
         case State.ATTENDED:
             return f"{what} is shown by another command"
         case State.LEFT:
-            return f"{what} goes on: `jobyard attach {run.name}` shows it"
+            return f"{what} is still running: `jobyard attach {run.name}` shows it"
         case State.CUT_OFF:
             return (
-                f"{what} has lost its engine, its replicas go on:"
+                f"{what} has lost its engine, its replicas keep running:"
                 f" `jobyard attach {run.name}` takes them up"
             )
         case State.ENDED:

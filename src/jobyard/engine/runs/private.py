@@ -149,7 +149,7 @@ def _be_engine(
     except Exception as problem:
         # The top of a process.
         _log.exception("the engine of a run")
-        text = f"the engine can't go on: {type(problem).__name__}: {problem}"
+        text = f"the engine has failed: {type(problem).__name__}: {problem}"
         _tell(told, Word(problem=text, is_fault=not isinstance(problem, OSError)))
 
 

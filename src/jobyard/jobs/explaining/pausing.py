@@ -23,7 +23,7 @@ def paused(seen: Seen, replicas: Sequence[Replica]) -> Verdict | None:
         return None
     left = [each for each in replicas if each.pod is not None]
     if not wanted:
-        words = f"it is to go on, once {counted(len(left), 'pod')} of before the pause are gone"
+        words = f"it resumes, once {counted(len(left), 'pod')} of before the pause are gone"
         return Verdict(Reason.STOPPING, sentences(words))
     who = _by_whom(seen)
     if not is_paused:

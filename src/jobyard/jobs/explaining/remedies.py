@@ -73,7 +73,7 @@ def _closed(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
 def _no_queue(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
     return (
         Remedy("see which queues there are", _command(seen, "queues")),
-        Remedy(f"make a Queue named {seen.queue_name}, and the job goes on by itself"),
+        Remedy(f"create a Queue named {seen.queue_name}, and the job continues by itself"),
         *_changed(seen, "or name another queue"),
     )
 
@@ -94,7 +94,7 @@ def _no_controller(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
 
 
 def _paused(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
-    return (Remedy("let it go on", _command(seen, "resume", _job(seen))),)
+    return (Remedy("resume it", _command(seen, "resume", _job(seen))),)
 
 
 def _deleting(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
@@ -113,7 +113,7 @@ def _image(seen: Seen, _verdict: Verdict) -> tuple[Remedy, ...]:
 def _volume(seen: Seen, verdict: Verdict) -> tuple[Remedy, ...]:
     del verdict
     return (
-        Remedy("make what is missing, and it goes on by itself"),
+        Remedy("create what is missing, and it continues by itself"),
         Remedy("see which claims there are", _command(seen, "get", "pvc")),
     )
 
@@ -123,7 +123,7 @@ def _config(seen: Seen, verdict: Verdict) -> tuple[Remedy, ...]:
     if seen.is_taskset:
         which = "pods"
     return (
-        Remedy("make what is missing (a secret, a config map), and it goes on by itself"),
+        Remedy("create what is missing (a secret, a config map), and it continues by itself"),
         Remedy("see the pod", _command(seen, "describe", which)),
     )
 
@@ -151,7 +151,7 @@ _TABLE: Final[dict[Reason, _Remedies]] = {
         Remedy("put the variable right and apply the file again: it is open to changes now"),
     ),
     Reason.NAME_TAKEN: lambda _seen, _: (
-        Remedy("delete the object of that name, or rename the job; it goes on by itself"),
+        Remedy("delete the object of that name, or rename the job; it continues by itself"),
     ),
     Reason.INVALID_TEMPLATE: lambda _seen, _: (
         Remedy("put the field right and apply the file again: it is open to changes now"),
@@ -167,7 +167,7 @@ _TABLE: Final[dict[Reason, _Remedies]] = {
     ),
     Reason.NO_SUCH_QUEUE: _no_queue,
     Reason.NO_SUCH_GROUP: lambda _seen, _: (
-        Remedy("apply the PodGroup that the pods name, and it goes on by itself"),
+        Remedy("apply the PodGroup that the pods name, and it continues by itself"),
     ),
     Reason.NEVER_FITS: lambda seen, _: _changed(seen, "ask for less, or for fewer replicas"),
     Reason.REQUEST_MISSING: lambda seen, _: _changed(

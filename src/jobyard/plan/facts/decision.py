@@ -47,7 +47,7 @@ INVALID_TEMPLATE = "InvalidTemplate"
 BAD_VARIABLE = "BadVariable"
 # The program raised, or the job can't be read: nothing that the job's own rules would know.
 NOT_UNDERSTOOD = "NotUnderstood"
-# The namespace is full: nothing about the job has to be put right, and it goes on by itself.
+# The namespace is full: nothing about the job has to be put right, and it continues by itself.
 QUOTA_EXCEEDED = "QuotaExceeded"
 # What can stand in a job's way that is worth an event.
 HINDRANCES = (NAME_TAKEN, INVALID_TEMPLATE, QUOTA_EXCEEDED)

@@ -14,6 +14,7 @@ import msgspec
 
 from jobyard.manifest.reading import UnreadableManifest, read
 from jobyard.server.call import JSON_TYPE, Call
+from jobyard.server.kinds.types.misfit import misfit
 from jobyard.server.messages import json_text
 from jobyard.server.messages.conversion import unaliased
 from jobyard.server.messages.protobuf import PROTOBUF_TYPE, ProtobufError, decoded_protobuf
@@ -64,13 +65,12 @@ def object_of(call: Call, resource: ServedResource) -> Body:
     except BodyError as problem:
         raise _unrecognized(resource, str(problem), call.body) from None
     if not isinstance(body.value, dict):
-        text = f"couldn't get version/kind; json parse error: {_no_struct(body.value)}"
+        text = f"couldn't get version/kind; json parse error: {misfit('', body.value, 'object')}"
         raise _unrecognized(resource, text, call.body)
     for name in ("apiVersion", "kind"):
         found = body.value.get(name)
         if found is not None and not isinstance(found, str):
-            text = f"json: cannot unmarshal {json_type(found)} into Go struct field .{name}"
-            text = f"couldn't get version/kind; json parse error: {text} of type string"
+            text = f"couldn't get version/kind; json parse error: {misfit(name, found, 'string')}"
             raise _unrecognized(resource, text, call.body)
     return Body(headed(unaliased(body.value), resource, call.body), body.repeated)
 
@@ -88,19 +88,6 @@ def body_of(call: Call) -> Body:
             except ProtobufError as problem:
                 raise BodyError(str(problem)) from None
     raise unsupported()
-
-
-def _no_struct(value: Any) -> str:
-    fields = r'APIVersion string "json:\"apiVersion,omitempty\""; Kind string'
-    fields += r' "json:\"kind,omitempty\""'
-    name = json_type(value)
-    return f"json: cannot unmarshal {name} into Go value of type struct {{ {fields} }}"
-
-
-def json_type(value: Any) -> str:
-    """What Go calls the type of a JSON value."""
-    names = {list: "array", dict: "object", str: "string", bool: "bool"}
-    return names.get(type(value), "number")
 
 
 def _unrecognized(resource: ServedResource, why: str, body: bytes) -> ProblemError:
@@ -162,7 +149,7 @@ def cannot_handle(kind: str, version: str, resource: ServedResource, why: str) -
 
 
 def decoded(text: bytes, *, is_yaml: bool = False) -> Body:
-    """The value of a JSON or YAML text; raises BodyError with a real server's words."""
+    """The value of a JSON or YAML text; raises BodyError."""
     if is_yaml and not text.lstrip().startswith((b"{", b"[")):
         return _from_yaml(text)
     try:
@@ -174,7 +161,7 @@ def decoded(text: bytes, *, is_yaml: bool = False) -> Body:
     except UnicodeDecodeError:
         raise BodyError("invalid UTF-8") from None
     except json.JSONDecodeError as problem:
-        fault = _json_fault(problem)
+        fault = json_text.fault(problem)
         raise BodyError(f"couldn't get version/kind; json parse error: {fault}") from None
     except json_text.TooDeepError as problem:
         raise BodyError(f"couldn't get version/kind; json parse error: {problem}") from None
@@ -217,23 +204,6 @@ def _repeated(value: Any, path: str) -> Iterator[str]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _repeated(item, f"{path}[{index}]")
-
-
-def _json_fault(problem: json.JSONDecodeError) -> str:
-    """What Go's decoder says about it, near enough."""
-    if problem.pos >= len(problem.doc) or "Unterminated string" in problem.msg:
-        return "unexpected end of JSON input"
-    char = problem.doc[problem.pos]
-    where = {
-        "Expecting value": "looking for beginning of value",
-        "Extra data": "after top-level value",
-        "Expecting ',' delimiter": "after object key:value pair",
-        "Expecting ':' delimiter": "after object key",
-        "Expecting property name enclosed in double quotes": (
-            "looking for beginning of object key string"
-        ),
-    }.get(problem.msg, "in string literal")
-    return f"invalid character '{char}' {where}"
 
 
 def _from_yaml(text: bytes) -> Body:

@@ -117,3 +117,8 @@ def _out_of_range(text: str) -> NoValueError:
 
 def _no_constant(text: str) -> NoReturn:
     raise NoValueError(f"invalid character '{text[0]}' looking for beginning of value")
+
+
+def fault(problem: json.JSONDecodeError) -> str:
+    """Where a text stops being JSON, and how."""
+    return f"invalid JSON: {problem.msg} in line {problem.lineno}, column {problem.colno}"

@@ -12,9 +12,10 @@ import msgspec
 
 from jobyard.numerals import INT64_MAX, INT64_MIN
 from jobyard.server.call import Call
-from jobyard.server.messages.bodies import json_type, object_in
+from jobyard.server.kinds.types.misfit import misfit
+from jobyard.server.messages.bodies import object_in
 from jobyard.server.messages.paging import integer, options_problem
-from jobyard.server.problem import ProblemError, bad_request
+from jobyard.server.problem import bad_request
 
 MANAGER_BYTES_MAX: Final = 128
 _FORBIDDEN: Final = "FieldValueForbidden"
@@ -145,33 +146,29 @@ def delete_options_value(value: dict[str, Any]) -> dict[str, Any]:
             ' "pkg/runtime/scheme.go:111"'
         )
     types: dict[str, tuple[type, str]] = {
-        "gracePeriodSeconds": (int, "int64"),
-        "propagationPolicy": (str, "v1.DeletionPropagation"),
-        "orphanDependents": (bool, "bool"),
-        "preconditions": (dict, "v1.Preconditions"),
-        "dryRun": (list, "[]string"),
+        "gracePeriodSeconds": (int, "integer"),
+        "propagationPolicy": (str, "string"),
+        "orphanDependents": (bool, "boolean"),
+        "preconditions": (dict, "object"),
+        "dryRun": (list, "array"),
     }
     for name, (type_, word) in types.items():
         found = value.get(name)
         if found is not None and (not isinstance(found, type_) or (found is True and type_ is int)):
-            raise _mismatch(found, f"DeleteOptions.{name} of type {word}")
+            raise bad_request(misfit(name, found, word))
     grace = value.get("gracePeriodSeconds") or 0
     if not INT64_MIN <= grace <= INT64_MAX:
-        text = f"number {grace} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
-        raise bad_request(f"json: cannot unmarshal {text}")
+        why = "a whole number of 64 bits"
+        raise bad_request(misfit("gracePeriodSeconds", grace, "integer", why))
     for found in value.get("dryRun") or ():
         if not isinstance(found, str):
-            raise _mismatch(found, "DeleteOptions.dryRun of type string")
+            raise bad_request(misfit("dryRun", found, "string"))
     conditions = value.get("preconditions") or {}
-    for name, word in (("uid", "types.UID"), ("resourceVersion", "string")):
+    for name in ("uid", "resourceVersion"):
         found = conditions.get(name)
         if found is not None and not isinstance(found, str):
-            raise _mismatch(found, f"Preconditions.preconditions.{name} of type {word}")
+            raise bad_request(misfit(f"preconditions.{name}", found, "string"))
     return value
-
-
-def _mismatch(found: Any, field: str) -> ProblemError:
-    return bad_request(f"json: cannot unmarshal {json_type(found)} into Go struct field {field}")
 
 
 def _query(call: Call) -> dict[str, Any]:

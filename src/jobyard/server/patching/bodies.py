@@ -1,7 +1,6 @@
 """The bodies of patches as values, and what is said about bodies that aren't any.
 
-Texts follow Go's decoder, whose names of types a real server lets through. Where the JSON
-itself is broken our text tells where; the code and the beginning of the message are the same.
+Codes and reasons are those of a real server, the texts say what is wrong and where.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jobyard.server.kinds.types.go_words import go_noun
+from jobyard.server.kinds.types.misfit import misfit
 from jobyard.server.messages import json_text
 from jobyard.server.problem import ProblemError, bad_request
 
@@ -32,7 +31,7 @@ def _decoded(patch: bytes, prefix: str) -> Any:
     except json_text.NoValueError as problem:
         raise bad_request(f"{prefix}{problem}") from None
     if value is msgspec.UNSET:
-        raise bad_request(f"{prefix}{_go_fault(patch)}")
+        raise bad_request(f"{prefix}{_fault(patch)}")
     return value
 
 
@@ -56,50 +55,16 @@ def _carefully_decoded(patch: bytes) -> Any:
         return msgspec.UNSET
 
 
-def _go_fault(patch: bytes) -> str:
-    """What Go's decoder says about broken JSON, as near as the place of the fault allows."""
-    text = patch.decode(errors="replace")
+def _fault(patch: bytes) -> str:
     try:
-        json.loads(text, parse_int=str)
+        json.loads(patch.decode(errors="replace"), parse_int=str)
     except json.JSONDecodeError as problem:
-        if problem.pos >= len(text.rstrip()):
-            return "unexpected end of JSON input"
-        char = text[problem.pos]
-        shown = "'\\''" if char == "'" else f"'{char}'"
-        if problem.msg.startswith("Expecting property name"):
-            where = "looking for beginning of object key string"
-        elif problem.msg.startswith("Extra data"):
-            where = "after top-level value"
-        elif problem.msg.startswith("Expecting ':'"):
-            where = "after object key"
-        elif problem.msg.startswith("Expecting ','"):
-            inside = "object key:value pair" if _in_object(text, problem.pos) else "array element"
-            where = f"after {inside}"
-        else:
-            where = "looking for beginning of value"
-        return f"invalid character {shown} {where}"
-    return "invalid character in string literal"
+        return json_text.fault(problem)
+    return "invalid JSON: a control character in a string"
 
 
-def _in_object(text: str, pos: int) -> bool:
-    """Whether a place in broken JSON is directly inside of an object."""
-    opened: list[str] = []
-    quoted = escaped = False
-    for char in text[:pos]:
-        if quoted:
-            quoted = escaped or char != '"'
-            escaped = not escaped and char == "\\"
-        elif char == '"':
-            quoted = True
-        elif char in "[{":
-            opened.append(char)
-        elif char in "]}" and opened:
-            opened.pop()
-    return bool(opened) and opened[-1] == "{"
-
-
-def _wrong_type(prefix: str, value: Any, wanted: str) -> ProblemError:
-    return bad_request(f"{prefix}json: cannot unmarshal {go_noun(value)} into Go {wanted}")
+def _wrong_type(prefix: str, where: str, value: Any, wanted: str) -> ProblemError:
+    return bad_request(prefix + misfit(where, value, wanted))
 
 
 def json_patch_body(patch: bytes) -> list[Body | None]:
@@ -108,17 +73,16 @@ def json_patch_body(patch: bytes) -> list[Body | None]:
     if operations is None:
         return []
     if not isinstance(operations, list):
-        raise _wrong_type(_DECODING, operations, "value of type []handlers.jsonPatchOp")
+        raise _wrong_type(_DECODING, "the patch", operations, "array")
     for operation in operations:
         if operation is None:
             continue
         if not isinstance(operation, dict):
-            raise _wrong_type(_DECODING, operation, "value of type handlers.jsonPatchOp")
+            raise _wrong_type(_DECODING, "an operation", operation, "object")
         for name in _OPERATION_TEXTS:
             text = operation.get(name)
             if text is not None and not isinstance(text, str):
-                wanted = f"struct field jsonPatchOp.{name} of type string"
-                raise _wrong_type(_DECODING, text, wanted)
+                raise _wrong_type(_DECODING, f"{name} of an operation", text, "string")
     if len(operations) > OPERATIONS_MAX:
         raise ProblemError(
             413,
@@ -135,7 +99,7 @@ def merge_patch_body(patch: bytes) -> Body:
     if body is None:
         raise bad_request("Invalid JSON Patch")
     if not isinstance(body, dict):
-        raise _wrong_type(_DECODING, body, "value of type map[string]interface {}")
+        raise _wrong_type(_DECODING, "the patch", body, "object")
     return body
 
 
@@ -145,5 +109,5 @@ def strategic_body(patch: bytes) -> Body:
     if body is None:
         return {}
     if not isinstance(body, dict):
-        raise _wrong_type("", body, "value of type map[string]interface {}")
+        raise _wrong_type("", "the patch", body, "object")
     return body

@@ -11,7 +11,8 @@ import msgspec
 
 from jobyard.server.apply import applied
 from jobyard.server.call import Call, Reply
-from jobyard.server.messages.bodies import BodyError, decoded, json_type, media_type, object_of
+from jobyard.server.kinds.types.misfit import misfit
+from jobyard.server.messages.bodies import BodyError, decoded, media_type, object_of
 from jobyard.server.messages.conversion import shelf_of, told, unaliased
 from jobyard.server.messages.json_text import TooDeepError, check_depth
 from jobyard.server.messages.options import WriteOptions, write_options
@@ -203,8 +204,8 @@ def _apply(site: Site, route: Route, body: bytes, options: WriteOptions) -> tupl
         raise bad_request(text) from None
     if not isinstance(intent.value, dict):
         raise bad_request(
-            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot"
-            f" unmarshal {json_type(intent.value)} into Go value of type map[string]interface {{}}"
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+            + misfit("", intent.value, "object")
         )
     part = Part.STATUS if route.subresource == _STATUS else Part.WHOLE
     old = site.store.get(shelf_of(resource), route.key)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from jobyard.numerals import INT32_MAX
 from jobyard.server.call import Call, Reply
-from jobyard.server.messages.bodies import json_type, object_in
+from jobyard.server.kinds.types.misfit import misfit
+from jobyard.server.messages.bodies import object_in
 from jobyard.server.messages.conversion import told
 from jobyard.server.messages.options import WriteOptions, write_options
 from jobyard.server.messages.rendering import negotiated, value_body
@@ -101,25 +102,24 @@ def _rescaled(site: Site, route: Route, call: Call, item: Stored, scale: Scale) 
 def _replicas(sent: Object, *, is_patch: bool) -> int:
     spec = sent.get("spec") or {}
     if not isinstance(spec, dict):
-        raise _mismatch(sent, spec, "Scale.spec of type v1.ScaleSpec", is_patch=is_patch)
+        raise _mismatch(sent, "spec", spec, "object", is_patch=is_patch)
     replicas = spec.get("replicas", 0)
     is_number = isinstance(replicas, int) and not isinstance(replicas, bool)
     if is_number and -INT32_MAX <= replicas <= INT32_MAX:
         number: int = replicas
         return number
-    wanted = "ScaleSpec.spec.replicas of type int32"
-    raise _mismatch(sent, replicas, wanted, is_patch=is_patch)
+    raise _mismatch(sent, "spec.replicas", replicas, "integer", is_patch=is_patch)
 
 
 def _metadata(sent: Object, *, is_patch: bool) -> Object:
     metadata = sent.get("metadata") or {}
     if not isinstance(metadata, dict):
-        raise _mismatch(sent, metadata, "Scale.metadata of type v1.ObjectMeta", is_patch=is_patch)
+        raise _mismatch(sent, "metadata", metadata, "object", is_patch=is_patch)
     return metadata
 
 
-def _mismatch(sent: Object, found: Any, wanted: str, *, is_patch: bool) -> ProblemError:
-    text = f"json: cannot unmarshal {json_type(found)} into Go struct field {wanted}"
+def _mismatch(sent: Object, where: str, found: Any, wanted: str, *, is_patch: bool) -> ProblemError:
+    text = misfit(where, found, wanted)
     if is_patch:
         return patch_fault(sent, text)
     return bad_request(f'Scale in version "v1" cannot be handled as a Scale: {text}')

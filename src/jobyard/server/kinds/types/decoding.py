@@ -1,7 +1,7 @@
 """From JSON to what the API server's own types hold of it, and back to JSON, in one pass.
 
 A field the type doesn't have is dropped and told; null is nothing; a value of another type is
-refused as Go's decoder refuses it (400 before any validation). What comes out has what Go
+refused before any validation (400). What comes out has what Go
 writes out: no empty lists, no zeros that mean nothing, quantities and times in their one
 spelling. `defaults` are filled in type by type, inner ones first, as each value is complete.
 Knows types only; whether the values make sense is asked later.
@@ -15,7 +15,6 @@ import copy
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from jobyard.server.kinds.types.go_words import go_noun
 from jobyard.server.kinds.types.kubernetes_schemas import (
     EXTENSIONS,
     FIELDS,
@@ -24,7 +23,7 @@ from jobyard.server.kinds.types.kubernetes_schemas import (
     QUANTITY,
     TIME,
 )
-from jobyard.server.kinds.types.presence import spelled_field
+from jobyard.server.kinds.types.misfit import misfit
 from jobyard.server.kinds.types.quantities import QuantityError, canonical
 from jobyard.server.kinds.types.struct_types import SCHEMA_OR, ZEROS, Field, type_of
 from jobyard.server.kinds.types.times import TimeError, micro_time, second_time
@@ -57,7 +56,7 @@ class Decoder:
 
         `as_is` names fields of the object that were decoded before, and are taken over.
         """
-        root = _Place("", "", "")
+        root = ""
         if not as_is:
             return self._struct(obj, self._definition, root, unknown)
         fresh = {name: item for name, item in obj.items() if name not in as_is}
@@ -67,23 +66,23 @@ class Decoder:
         return {name: obj[name] if name in as_is else out[name] for name in names}
 
     def _struct(
-        self, value: Any, definition: str, place: _Place, unknown: list[str]
+        self, value: Any, definition: str, place: str, unknown: list[str]
     ) -> dict[str, Any]:
         of = type_of(definition)
         if not isinstance(value, dict):
-            raise self._mismatch(value, place, f"v1.{of.name}")
+            raise self._mismatch(value, place, "object")
         if not of.fields:
             return copy.deepcopy(value)
         out: dict[str, Any] = {}
         for name, item in value.items():
             field = of.fields.get(name)
             if field is None:
-                unknown.append(f"{place.path}.{name}" if place.path else name)
+                unknown.append(_below(place, name))
             elif type(item) is field.plain_type:
                 if item or field.keeps_zero:
                     out[name] = item
             elif item is not None:
-                inner = place.field(of.name, name)
+                inner = _below(place, name)
                 decoded = self._value(item, field.schema, inner, unknown)
                 if not _is_nothing(decoded, field):
                     out[name] = decoded
@@ -92,14 +91,14 @@ class Decoder:
                 if fill.schema is None:
                     out[fill.name] = fill.value
                 else:
-                    inner = place.field(of.name, fill.name)
+                    inner = _below(place, fill.name)
                     out[fill.name] = self._value({}, fill.schema, inner, [])
         default = self._defaults.get(definition)
         if default is not None:
             default(out)
         return out
 
-    def _value(self, value: Any, schema: JSONSchema, place: _Place, unknown: list[str]) -> Any:
+    def _value(self, value: Any, schema: JSONSchema, place: str, unknown: list[str]) -> Any:
         ref = schema.get("$ref")
         if ref is not None:
             return self._referred(value, ref, place, unknown)
@@ -111,16 +110,16 @@ class Decoder:
             case "string":
                 return self._text(value, schema.get("format", ""), place)
             case "boolean":
-                return value if isinstance(value, bool) else self._refuse(value, place, "bool")
+                return value if isinstance(value, bool) else self._refuse(value, place, "boolean")
             case "integer":
                 return self._integer(value, schema.get("format", "int32"), place)
             case "number":
                 is_number = isinstance(value, int | float) and not isinstance(value, bool)
-                return value if is_number else self._refuse(value, place, "float64")
+                return value if is_number else self._refuse(value, place, "number")
             case _:
                 return copy.deepcopy(value)
 
-    def _referred(self, value: Any, ref: str, place: _Place, unknown: list[str]) -> Any:
+    def _referred(self, value: Any, ref: str, place: str, unknown: list[str]) -> Any:
         try:
             if ref == QUANTITY:
                 return canonical(value)
@@ -143,35 +142,35 @@ class Decoder:
             return self._schema_or(value, place, unknown)
         return self._struct(value, ref, place, unknown)
 
-    def _schema_or(self, value: Any, place: _Place, unknown: list[str]) -> Any:
+    def _schema_or(self, value: Any, place: str, unknown: list[str]) -> Any:
         """JSONSchemaProps, or a list of them or of texts, or a truth value."""
         if isinstance(value, dict):
             return self._struct(value, EXTENSIONS + "JSONSchemaProps", place, unknown)
         if isinstance(value, list):
-            return [self._schema_or(item, place.index(n), unknown) for n, item in enumerate(value)]
+            return [self._schema_or(item, f"{place}[{n}]", unknown) for n, item in enumerate(value)]
         return value
 
-    def _map(self, value: Any, schema: JSONSchema, place: _Place, unknown: list[str]) -> Any:
+    def _map(self, value: Any, schema: JSONSchema, place: str, unknown: list[str]) -> Any:
         items = schema.get("additionalProperties")
         if not isinstance(value, dict):
-            raise self._mismatch(value, place, _go_type(schema))
+            raise self._mismatch(value, place, "object")
         if items is None:
             return copy.deepcopy(value)
         if items == _TEXT and all(type(item) is str for item in value.values()):
             return dict(value)
         return {
-            key: self._item(item, items, place.key(key), unknown) for key, item in value.items()
+            key: self._item(item, items, _below(place, key), unknown) for key, item in value.items()
         }
 
-    def _list(self, value: Any, schema: JSONSchema, place: _Place, unknown: list[str]) -> Any:
+    def _list(self, value: Any, schema: JSONSchema, place: str, unknown: list[str]) -> Any:
         if not isinstance(value, list):
-            raise self._mismatch(value, place, _go_type(schema))
+            raise self._mismatch(value, place, "array")
         items = schema["items"]
         if items == _TEXT and all(type(item) is str for item in value):
             return list(value)
-        return [self._item(item, items, place.index(n), unknown) for n, item in enumerate(value)]
+        return [self._item(item, items, f"{place}[{n}]", unknown) for n, item in enumerate(value)]
 
-    def _item(self, value: Any, schema: JSONSchema, place: _Place, unknown: list[str]) -> Any:
+    def _item(self, value: Any, schema: JSONSchema, place: str, unknown: list[str]) -> Any:
         """What stands in a list or map: null is the zero of its type there."""
         if value is not None:
             return self._value(value, schema, place, unknown)
@@ -181,9 +180,9 @@ class Decoder:
             return self._value({}, schema, place, unknown)
         return _ITEM_ZEROS.get(schema.get("type", ""))
 
-    def _text(self, value: Any, format_: str, place: _Place) -> str:
+    def _text(self, value: Any, format_: str, place: str) -> str:
         if not isinstance(value, str):
-            raise self._mismatch(value, place, "[]uint8" if format_ == "byte" else "string")
+            raise self._mismatch(value, place, "string")
         if format_ == "byte":
             return self._bytes(value)
         return value
@@ -197,47 +196,28 @@ class Decoder:
             where = _first_illegal(text)
             raise self._refused(f"illegal base64 data at input byte {where}") from wrong
 
-    def _integer(self, value: Any, format_: str, place: _Place) -> int:
+    def _integer(self, value: Any, format_: str, place: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._mismatch(value, place, format_)
+            raise self._mismatch(value, place, "integer")
         bound = _INT_BOUNDS.get(format_, 2**63)
         if isinstance(value, float) or not -bound <= value < bound:
-            raise self._mismatch(value, place, format_, shown=f"number {value!r}")
+            why = f"a whole number of {format_.removeprefix('int')} bits"
+            raise self._mismatch(value, place, "integer", why)
         return value
 
-    def _refuse(self, value: Any, place: _Place, wanted: str) -> Any:
+    def _refuse(self, value: Any, place: str, wanted: str) -> Any:
         raise self._mismatch(value, place, wanted)
 
-    def _mismatch(self, value: Any, place: _Place, wanted: str, shown: str = "") -> Exception:
-        found = shown or go_noun(value)
-        where = f"Go struct field {place.owner}.{place.fields}" if place.fields else "Go value"
-        return self._refused(f"json: cannot unmarshal {found} into {where} of type {wanted}")
+    def _mismatch(self, value: Any, place: str, wanted: str, why: str = "") -> Exception:
+        return self._refused(misfit(place, value, wanted, why))
 
     def _refused(self, why: str) -> Exception:
         kind, version = self._kind, self._version
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
-class _Place:
-    """Where the decoder is: the path as Kubernetes writes it, and as Go does."""
-
-    __slots__ = ("fields", "owner", "path")
-
-    def __init__(self, path: str, owner: str, fields: str) -> None:
-        self.path = path
-        self.owner = owner
-        self.fields = fields
-
-    def field(self, owner: str, name: str) -> _Place:
-        path = f"{self.path}.{name}" if self.path else name
-        spelled = spelled_field(owner, name)
-        return _Place(path, owner, f"{self.fields}.{spelled}" if self.fields else spelled)
-
-    def index(self, n: int) -> _Place:
-        return _Place(f"{self.path}[{n}]", self.owner, self.fields)
-
-    def key(self, name: str) -> _Place:
-        return _Place(f"{self.path}.{name}", self.owner, self.fields)
+def _below(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
 
 
 def _is_nothing(value: Any, field: Field) -> bool:
@@ -247,27 +227,6 @@ def _is_nothing(value: Any, field: Field) -> bool:
     if isinstance(value, dict):
         return not value and "$ref" not in field.schema
     return not field.keeps_zero and value in ZEROS
-
-
-def _go_type(schema: JSONSchema) -> str:
-    """A type as Go spells it, `[]v1.Container` or `map[string]string`."""
-    ref = schema.get("$ref")
-    if ref is not None:
-        name = ref.rpartition(".")[2]
-        return "resource.Quantity" if ref == QUANTITY else f"v1.{name}"
-    match schema.get("type"):
-        case "array":
-            return f"[]{_go_type(schema['items'])}"
-        case "object":
-            return f"map[string]{_go_type(schema.get('additionalProperties', {}))}"
-        case "string":
-            return "[]uint8" if schema.get("format") == "byte" else "string"
-        case "integer":
-            return str(schema.get("format", "int32"))
-        case "boolean":
-            return "bool"
-        case _:
-            return "interface {}"
 
 
 def _first_illegal(text: str) -> int:

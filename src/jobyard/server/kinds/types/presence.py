@@ -152,21 +152,3 @@ def tells_zero_apart(definition: str, field: str) -> bool:
     if field in _TOLD_APART or definition == _DISCOVERY_PORT:
         return True
     return (definition.rpartition(".")[2], field) in _TOLD_APART_IN
-
-
-# Types that hold another's fields as their own; Go names the inner type in its messages.
-_INNER: Final = {
-    "Probe": ("ProbeHandler", frozenset({"exec", "grpc", "httpGet", "tcpSocket"})),
-    "EphemeralContainer": ("EphemeralContainerCommon", None),
-    "Volume": ("VolumeSource", None),
-}
-_OWN: Final = {"Volume": {"name"}, "EphemeralContainer": {"targetContainerName"}}
-
-
-def spelled_field(type_name: str, field: str) -> str:
-    """A field as Go's decoder names it in a path: some stand one step deeper than in JSON."""
-    if type_name not in _INNER:
-        return field
-    inner, fields = _INNER[type_name]
-    is_inner = field in fields if fields is not None else field not in _OWN[type_name]
-    return f"{inner}.{field}" if is_inner else field
