@@ -195,6 +195,24 @@ FILES: tuple[tuple[str, Json, dict[str, str]], ...] = (
         },
     ),
     (
+        "variables that mean nothing where nothing has an effect",
+        generic(
+            "unknown",
+            runMode={
+                "debug": {
+                    "enabled": False,
+                    "replicaSpecs": [{"type": "worker", "command": ["$(replicas[ps])"]}],
+                },
+                "pause": {"resumeSpecs": [{"type": "ps", "args": ["$(service.port[http])"]}]},
+            },
+        ),
+        {
+            "spec.runMode.pause.resumeSpecs[0].type": (
+                "is ps, and has no effect: the types of this job are worker"
+            )
+        },
+    ),
+    (
         "ranks as texts",
         generic("texts", successRules=[{"worker": ["0", 1]}], failureRules=[{"worker": ["1"]}]),
         {},
@@ -439,10 +457,13 @@ kind: GenericJob
 metadata: {name: resumes}
 spec:
   runMode:
+    debug:
+      enable: false
+      replicaSpecs: [{type: worker, command: ["$(service.port[none])"]}]
     pause:
       enable: true
       resumeSpecs:
-      - {type: Worker, command: [sh, -c, exit 1]}
+      - {type: Worker, command: [sh, -c, exit 1, "$(replicas[none])"]}
       - {type: ps, command: [sh, -c, "echo resumed"]}
   replicaSpecs:
   - type: worker

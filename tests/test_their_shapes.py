@@ -238,6 +238,7 @@ OWN_LAUNCHER = {
     "type": "launcher",
     "template": {"spec": {"containers": [{"name": "launcher", "image": "own"}]}},
 }
+PLACED_LAUNCHER = {"type": "launcher", "template": {"spec": {"nodeSelector": {"kind": "small"}}}}
 # What is put into a job, and the warning that comes of it.
 CONFLICTS = [
     pytest.param(
@@ -274,6 +275,14 @@ CONFLICTS = [
         *("colossalaijob", "beside", append("spec.replicaSpecs", OWN_LAUNCHER)),
         ("spec.launcher", "has no effect: replicaSpecs has a launcher with containers"),
         id="two launchers",
+    ),
+    pytest.param(
+        *("colossalaijob", "beside", append("spec.replicaSpecs", PLACED_LAUNCHER)),
+        (
+            "spec.replicaSpecs[1].template",
+            "has no effect: it has no containers, and spec.launcher has one",
+        ),
+        id="two launchers, of which one says only where",
     ),
     pytest.param(
         *("deepspeedjob", "one-of-three", put("spec.config.slotsPerWorker", 1)),

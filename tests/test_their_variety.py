@@ -654,6 +654,7 @@ spec:
     - {event: RoleFailed, action: NoAction}
     - {event: RoleFailed, action: TaskSetFailed}
     template: {spec: {containers: [{name: main, image: x, command: ["true"]}]}}
+username: admin
 """
 WARNED = {
     "told-torch": [
@@ -670,7 +671,7 @@ WARNED = {
         (30, "spec.replicaSpecs[0].template.spec.containers[0].command"),
     ],
     "told-deepspeed": [(39, "spec.config.otherArgs")],
-    "0told": [(46, "spec.queue"), (51, "spec.roles[0].eventPolicy[1]")],
+    "0told": [(46, "spec.queue"), (51, "spec.roles[0].eventPolicy[1]"), (53, "username")],
 }
 
 

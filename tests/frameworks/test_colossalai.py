@@ -92,6 +92,26 @@ def test_old_spellings_and_a_launcher_without_an_image(yard: Yard) -> None:
     assert ran.code == 0, ran.text
 
 
+@pytest.mark.proves("colossalai", "ColossalAIJob", "immediate, launcher and workers of two shapes")
+def test_a_launcher_of_the_later_shape_starts_workers_of_the_first(yard: Yard) -> None:
+    program, job = yaml.safe_load_all((EXAMPLES / "replica-specs.yaml").read_text())
+    config, by_type = job["spec"].pop("torchConfig"), {}
+    for each in job["spec"]["replicaSpecs"]:
+        by_type[each["type"]] = each
+    job["spec"]["replicaSpecs"] = [by_type["launcher"]]
+    job["spec"]["worker"] = {
+        "replicas": by_type["worker"]["replicas"],
+        "procPerWorker": config["procPerWorker"],
+        "command": config["script"],
+        "template": by_type["worker"]["template"],
+    }
+    path = yard.person.write("beside.yaml", yaml.safe_dump_all([program, job]))
+    ran = yard.run(str(path), *BOUNDED)
+    four = [line for line in ran.lines() if re.fullmatch(r"rank \d of 4: .*", line)]
+    assert sorted(four) == [f"rank {n} of 4: the sum is 6" for n in range(4)], ran.text
+    assert ran.code == 0, ran.text
+
+
 @pytest.mark.sample(*FAULTS)
 @pytest.mark.parametrize(
     ("fault", "sign"),

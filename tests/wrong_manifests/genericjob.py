@@ -275,7 +275,10 @@ TABLES = (
             ),
             Wrong(
                 "a debug override twice for a type",
-                append("spec.runMode.debug.replicaSpecs", {"type": "worker"}),
+                put(
+                    "spec.runMode.debug",
+                    {"enabled": True, "replicaSpecs": [{"type": "worker"}, {"type": "worker"}]},
+                ),
                 "spec.runMode.debug.replicaSpecs",
                 "is listed more than once; each must be unique",
             ),

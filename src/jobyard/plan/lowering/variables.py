@@ -171,14 +171,16 @@ def _texts(job: GenericJobSpec) -> Iterator[tuple[Path, str, str]]:
                     yield place, container.get("name", ""), text
     mode = job.run_mode
     overrides: list[tuple[Path, Any]] = []
-    if mode is not None and mode.debug is not None:
+    if mode is not None and mode.debug is not None and mode.debug.is_on:
         for n, debug in enumerate(mode.debug.replica_specs):
             overrides.append((("spec", "runMode", "debug", "replicaSpecs", n), debug))
     if mode is not None and mode.pause is not None:
         for n, resume in enumerate(mode.pause.resume_specs):
             overrides.append((("spec", "runMode", "pause", "resumeSpecs", n), resume))
+    types = [spec.type for spec in job.replica_specs]
     for path, override in overrides:
-        for field in ("command", "args"):
+        # What has no effect is no fault.
+        for field in ("command", "args") if override.type in types else ():
             for n, text in enumerate(getattr(override, field, ())):
                 yield (*path, field, n), f"of type {override.type}", text
 

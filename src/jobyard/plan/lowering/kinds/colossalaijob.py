@@ -118,6 +118,11 @@ def _shape_advice(spec: ColossalAIJobSpec, launcher: Role) -> Iterator[Finding]:
         )
     if spec.launcher is not None and launcher.place != _LAUNCHER:
         yield warning(_LAUNCHER, "has no effect: replicaSpecs has a launcher with containers")
+    for n, listed in enumerate(spec.replica_specs):
+        says = any((listed.template or {}).get("spec", {}).values())
+        if says and listed.type is LauncherType.LAUNCHER and launcher.place == _LAUNCHER:
+            text = "has no effect: it has no containers, and spec.launcher has one"
+            yield warning(("spec", "replicaSpecs", n, "template"), text)
     if worker is None:
         return
     place: Path = ("spec", "worker")
