@@ -676,6 +676,17 @@ def test_queues_in_order_with_their_gangs() -> None:
     assert (b.dominant_share, [gang.kind for gang in b.gangs]) == (0.25, ["Pod"])
 
 
+def test_a_gang_that_was_sent_away_waits_and_one_that_is_paused_is_in_no_line() -> None:
+    queues = [{"metadata": {"name": "a"}, "spec": {}}]
+    again = _gang("again", 0, CREATED, pending=2)
+    again["status"]["conditions"] = [condition("GroupScheduled", "True", "WaitingForRoom", "soon")]
+    groups = [again, _gang("paused", 0, CREATED), _gang("at-work", 0, CREATED, running=2)]
+    (a,) = queue_views(queues, groups, [], [])
+    told = [(gang.name, gang.state, gang.reason, gang.message) for gang in a.gangs]
+    assert told == [("at-work", "Running", "", ""), ("again", "Waiting", "WaitingForRoom", "soon")]
+    assert (a.running_gangs, a.waiting_gangs) == (1, 1)
+
+
 def _gang(
     name: str, priority: int, created: str, reason: str = "", message: str = "", **counts: int
 ) -> JSON:

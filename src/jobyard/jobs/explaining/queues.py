@@ -15,7 +15,7 @@ import msgspec
 from jobyard.api.parts.quantity import Quantity, QuantityError
 from jobyard.api.parts.scheduling import DEFAULT_QUEUE
 from jobyard.jobs.explaining.reading import JSON, Holds, conditions, count, is_set, part, text
-from jobyard.jobs.explaining.reasons import Reason, gang_words
+from jobyard.jobs.explaining.reasons import Reason, gang_reason, gang_words
 from jobyard.jobs.explaining.seen import GROUP_LABEL, QUEUE_LABEL, SeenPod, pod_of
 from jobyard.schedule.amounts import told
 
@@ -145,7 +145,12 @@ def _group(group: JSON) -> tuple[str, Gang | None]:
     if over and not running and not pending:
         return queue, None
     holds = conditions(group).get("GroupScheduled")
-    has_started = holds is not None and holds.is_true
+    # That it has started once never goes back. One of which nothing is left waits again, and its
+    # reason tells for what; a paused one, of which there are no pods at all, is in no line.
+    waits_again = holds is not None and gang_reason(holds.reason) is not None
+    has_started = holds is not None and holds.is_true and not waits_again
+    if has_started and not running and not pending:
+        return queue, None
     # Members that wait after the start are one by one: the gang itself has its place.
     state = RUNNING if has_started or running else WAITING
     is_told = holds is not None and not has_started

@@ -63,7 +63,8 @@ def _told(seen: Seen, found: Why) -> tuple[Reason, str]:
 def group_reason(seen: Seen) -> Reason | None:
     """Why the group as a whole waits, if its scheduler says so in a word of the list."""
     holds = conditions(seen.group).get("GroupScheduled")
-    return gang_reason(holds.reason) if holds is not None and holds.status == "False" else None
+    # Also of one that has started once, and of which nothing is left.
+    return gang_reason(holds.reason) if holds is not None else None
 
 
 def _near(seen: Seen, reason: Reason) -> str:
