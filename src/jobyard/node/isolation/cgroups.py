@@ -98,7 +98,7 @@ def remember(pod: Path, group: Group) -> None:
 def clear(pod: Path) -> None:
     """Removes the groups of a pod that is over, also those that a crash left behind."""
     try:
-        text = (pod / _LIST_NAME).read_text()
+        text = (pod / _LIST_NAME).read_text(errors="replace")
     except OSError:
         return
     left = [Path(line) for line in dict.fromkeys(text.splitlines()) if line]
