@@ -322,7 +322,10 @@ def test_a_folder_may_have_any_name(is_ordinary: bool) -> None:
 
 def test_files_of_the_machine_may_be_in_any_encoding(is_ordinary: bool) -> None:
     """Such as the comment of an administrator who writes Latin-1."""
-    script = "printf '# caf\\351\nhosts: files myhostname dns\n' >>/etc/nsswitch.conf"
+    script = """
+    printf '# caf\\351\\nhosts: files myhostname dns\\n' >>/etc/nsswitch.conf
+    disk=$(printf '/caf\\351'); mkdir "$disk"; mount -t tmpfs tmpfs "$disk"
+    """
     with resident(is_ordinary=is_ordinary, script=script) as (machine, who):
         assert ran(who, job(who, "echo ran")) == ["ran"]
         assert machine.changes() == {}

@@ -137,7 +137,8 @@ def own_folders(mounts: str, memberships: str) -> dict[str, Path]:
 
 def _own_folders() -> dict[str, Path]:
     try:
-        mounts = Path("/proc/self/mountinfo").read_text()
+        # Names of mount points may be in any encoding.
+        mounts = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
         return own_folders(mounts, Path("/proc/self/cgroup").read_text())
     except (OSError, ValueError):
         return {}
