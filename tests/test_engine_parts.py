@@ -153,6 +153,22 @@ def test_stray_files_stop_neither_up_nor_down(who: Person) -> None:
     assert who.processes() == {}
 
 
+def test_files_that_no_engine_wrote_stop_neither_up_nor_down(who: Person) -> None:
+    """Such as a disk leaves behind that lost its power while they were written."""
+    folder = who.home / "engine"
+    folder.mkdir()
+    for name in ("boot", "outside-keeper", "port", "engine.json", "resolv.conf", "claims.id"):
+        (folder / name).write_bytes(b"\xff\xfe\0\n" + b"9" * 5000)
+    at = ("--data-dir", str(folder))
+    for words in ("up", "-d"), ("status",), ("down",):
+        if words == ("down",):
+            (folder / "outside-keeper").write_bytes(b"\xff")
+        done = who.run(*words, *at)
+        assert done.returncode == 0, (words, done.stderr)
+        assert "trouble" not in done.stdout
+    assert who.processes() == {}
+
+
 def test_an_engine_whose_node_can_not_come_up_is_not_up(who: Person) -> None:
     folder = who.home / "engine"
     folder.mkdir(mode=0o700)

@@ -318,3 +318,14 @@ def test_a_folder_may_have_any_name(is_ordinary: bool) -> None:
         seen = [line for line in done.stdout.splitlines() if line.startswith("worker-0 | ")]
         assert seen == ["worker-0 | told", "worker-0 | written"]
         assert machine.changes() == {}
+
+
+def test_files_of_the_machine_may_be_in_any_encoding(is_ordinary: bool) -> None:
+    """Such as the comment of an administrator who writes Latin-1."""
+    script = """
+    printf '# caf\\351\\nhosts: files myhostname dns\\n' >>/etc/nsswitch.conf
+    disk=$(printf '/caf\\351'); mkdir "$disk"; mount -t tmpfs tmpfs "$disk"
+    """
+    with resident(is_ordinary=is_ordinary, script=script) as (machine, who):
+        assert ran(who, job(who, "echo ran")) == ["ran"]
+        assert machine.changes() == {}

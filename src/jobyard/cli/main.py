@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from jobyard import __version__
+from jobyard.cli.surroundings import open_streams, wrong_with
 
 # Python looks for cycles of garbage after every 700 new objects, which takes a tenth of a start.
 # There are next to no such cycles here.
@@ -134,6 +135,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main(args: list[str] | None = None) -> None:
     """Runs the command line; what goes wrong is told in a line or two, not as a traceback."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    open_streams()
     try:
         code: Any = cli.main(args=args, prog_name="jobyard", standalone_mode=False)
     except click.exceptions.Exit as ended:
@@ -152,12 +154,14 @@ def main(args: list[str] | None = None) -> None:
     except Exception as problem:
         from jobyard.cli.output.lost_output import LOST, is_lost_output
         from jobyard.cli.output.saying import say, say_traceback
+        from jobyard.engine.homes import HomeError
         from jobyard.engine.problem import EngineError
 
         if is_lost_output(problem):
             sys.exit(LOST)
-        if isinstance(problem, EngineError):
-            say(f"Error: {problem}", err=True)
+        told = wrong_with(problem)
+        if told or isinstance(problem, EngineError | HomeError):
+            say(f"Error: {told or problem}", err=True)
             sys.exit(2)
         if "--debug" in (args if args is not None else sys.argv):
             say_traceback(problem)

@@ -58,7 +58,7 @@ class DataFolder:
     """One engine's folder; used as a context it is locked."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = _spelled(path.absolute())
         self.kubeconfig = path / "kubeconfig"
         self._presence = path / "engine.json"
         self._lock = -1
@@ -165,10 +165,18 @@ def usable(path: Path) -> Iterator[None]:
 def home_of(environment: Mapping[str, str]) -> Path:
     named = environment.get(HOME_VARIABLE)
     if named:
-        return Path(named).absolute()
+        return _spelled(Path(named).absolute())
     shared = environment.get("XDG_DATA_HOME")
     base = Path(shared) if shared else Path(os.path.expanduser("~")) / ".local" / "share"
-    return base.absolute() / "jobyard"
+    return _spelled(base.absolute() / "jobyard")
+
+
+def _spelled(path: Path) -> Path:
+    """What engines tell one another about a folder is JSON: its name has to be text."""
+    shown = os.fsencode(path).decode(errors="backslashreplace")
+    if shown.encode() != os.fsencode(path):
+        raise HomeError(f"{shown}: the name of this folder isn't UTF-8; name another one")
+    return path
 
 
 def standing(home: Path) -> DataFolder:

@@ -36,6 +36,7 @@ from jobyard.cli.output.saying import say, say_json
 from jobyard.cli.output.screen import Screen
 from jobyard.cli.output.showing import Show
 from jobyard.cli.output.style import Palette
+from jobyard.cli.surroundings import expect_folder
 from jobyard.client.discovery import UnknownKindError
 from jobyard.client.errors import ClientError
 from jobyard.engine.homes import HomeError, Presence, home_of, standing
@@ -138,6 +139,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], **given: Any) -> None
     130: interrupted (the jobs are stopped first).
     """
     flags = Flags(**given)
+    if not flags.target.names_cluster:
+        expect_folder()
     # Before there is a loop: it is forked.
     with nullcontext() if flags.target.names_cluster else prepared() as engine:
         objects = _objects(read_sources(files), flags)

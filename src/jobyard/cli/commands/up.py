@@ -19,6 +19,7 @@ from jobyard.cli.arguments.mappings import all_image_rules, claim_folder, image_
 from jobyard.cli.arguments.options import output_option
 from jobyard.cli.output.engines import engine_as_json
 from jobyard.cli.output.saying import say, say_json
+from jobyard.cli.surroundings import expect_folder
 from jobyard.cli.until import until
 from jobyard.engine.homes import (
     DataFolder,
@@ -67,6 +68,7 @@ def command(detach: bool, data_dir: Path | None, output: str, **given: Any) -> N
     `jobyard down` stops them too. An engine with a --data-dir is one of its own: `status` and
     `down` find it by the same option, other commands by its kubeconfig.
     """
+    expect_folder()
     folder = DataFolder(data_dir.absolute()) if data_dir else standing(home_of(os.environ))
     presence = folder.presence
     if presence is not None:

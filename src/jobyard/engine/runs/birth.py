@@ -69,8 +69,10 @@ class Prepared:
     def begin(self, record: Record) -> Birth:
         """It becomes the engine of that run."""
         assert self._asked is not None, "an engine begins once"
+        # Before anything is closed: a name in it may be no text.
+        said = msgspec.json.encode(record)
         with suppress(BrokenPipeError), open(self._asked, "wb") as asked:
-            asked.write(msgspec.json.encode(record))
+            asked.write(said)
         self._asked = None
         return Birth(self._pid, self._heard)
 

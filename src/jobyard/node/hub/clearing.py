@@ -32,7 +32,8 @@ async def clear(hub: HubClient, data: Path) -> None:
     keeper = data / KEEPER_NAME
     if keeper.exists():
         # It has noticed the hub's end, and ends what it started.
-        await has_ended(whole_number(keeper.read_text().strip()) or 0, _STOP_SECONDS)
+        text = keeper.read_text(errors="replace").strip()
+        await has_ended(whole_number(text) or 0, _STOP_SECONDS)
         keeper.unlink()
     # What lived below a supervisor that was killed may be ending only now.
     await asyncio.to_thread(

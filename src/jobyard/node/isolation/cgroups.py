@@ -98,7 +98,7 @@ def remember(pod: Path, group: Group) -> None:
 def clear(pod: Path) -> None:
     """Removes the groups of a pod that is over, also those that a crash left behind."""
     try:
-        text = (pod / _LIST_NAME).read_text()
+        text = (pod / _LIST_NAME).read_text(errors="replace")
     except OSError:
         return
     left = [Path(line) for line in dict.fromkeys(text.splitlines()) if line]
@@ -137,7 +137,8 @@ def own_folders(mounts: str, memberships: str) -> dict[str, Path]:
 
 def _own_folders() -> dict[str, Path]:
     try:
-        mounts = Path("/proc/self/mountinfo").read_text()
+        # Names of mount points may be in any encoding.
+        mounts = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
         return own_folders(mounts, Path("/proc/self/cgroup").read_text())
     except (OSError, ValueError):
         return {}

@@ -90,7 +90,8 @@ class SandboxCage:
         """Names come from our hosts file and from DNS; other sources know nothing of pods."""
         if not self._order.hosts_file or not _SWITCH.exists():
             return ""
-        text = _SWITCH.read_text()
+        # Comments may be in any encoding; whoever wrote them needs them no more.
+        text = _SWITCH.read_text(errors="replace")
         lines = _HOSTS_LINE.findall(text)
         if [line.split() for line in lines] == [["hosts:", "files", "dns"]]:
             return ""

@@ -46,7 +46,7 @@ def notice_boot(data: Path, boot_id: str | None = None) -> None:
         except OSError:
             return
     known = data / BOOT_NAME
-    before = known.read_text() if known.exists() else boot_id
+    before = known.read_text(errors="replace") if known.exists() else boot_id
     if before != boot_id:
         mark_all(data)
     elif known.exists():

@@ -155,7 +155,7 @@ class ClaimFolders:
     def _engine(self) -> str:
         path = self._data / _ENGINE
         try:
-            return path.read_text()
+            return path.read_text(errors="replace")
         except FileNotFoundError:
             made = uuid.uuid4().hex
             path.write_text(made)
