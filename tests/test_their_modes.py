@@ -522,7 +522,7 @@ def test_a_debug_job_in_the_older_spelling_does_not_train(yard: Yard, tmp_path: 
         "the warnings are told as events",
     )
     refused = yard("scale", "tries", "2")
-    assert "spec.elastic has no effect without torchrun" in refused.stderr
+    assert "spec.elastic has no effect without spec.torchrunConfig" in refused.stderr
     assert yard.does("debug", "tries").endswith("is in debug mode already\n")
     yard.does("debug", "tries", "--off")
     assert shown(yard, "tries")["spec"]["runMode"]["debug"]["enable"] is False

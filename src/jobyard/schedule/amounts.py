@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
@@ -138,7 +139,7 @@ def quantity_text(name: str, amount: Decimal) -> str:
     """An amount exactly, as a quantity: `1500m`, `24Gi`, `8`."""
     if amount == amount.to_integral_value():
         # Numbers without end: a Decimal doesn't divide those of more digits than it computes with.
-        whole = int(amount)
+        whole = math.trunc(amount)
         for unit, suffix in _BYTES if _is_bytes(name) else ():
             if whole % unit == 0:
                 return f"{whole // unit}{suffix}"
