@@ -261,7 +261,7 @@ def interfaces() -> set[str]:
 
 def mounts_below(folder: Path) -> list[str]:
     """Of the machine itself; what is mounted inside of pods is not there."""
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
     return [line for line in lines if str(folder) in line]
 
 
@@ -276,8 +276,8 @@ def inside(namespaces: set[str]) -> dict[tuple[int, int], str]:
     for path in Path("/proc").glob("[0-9]*"):
         there = _namespaces(path.name) & namespaces
         try:
-            stat = (path / "stat").read_text().rpartition(")")[2].split()
-            words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            stat = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         # One that has ended only waits for the machine's first process to notice.

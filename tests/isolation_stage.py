@@ -206,7 +206,9 @@ def marked_processes(mark: str) -> list[str]:
             continue
         with contextlib.suppress(OSError):
             if f"{MARK}={mark}".encode() in (path / "environ").read_bytes():
-                found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                found.append(
+                    (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
     return found
 
 
@@ -215,7 +217,7 @@ def namespaces() -> set[str]:
     found = set()
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (path / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            if (path / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z":
                 found.update(os.readlink(one) for one in (path / "ns").iterdir())
     return found
 

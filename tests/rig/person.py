@@ -113,8 +113,15 @@ class Person:
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 if wanted in (path / "environ").read_bytes().split(b"\0"):
-                    words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    found[int(path.name)] = words or (path / "comm").read_text().strip()
+                    words = (
+                        (path / "cmdline")
+                        .read_bytes()
+                        .replace(b"\0", b" ")
+                        .decode(errors="replace")
+                    )
+                    found[int(path.name)] = (
+                        words or (path / "comm").read_text(errors="replace").strip()
+                    )
             except OSError:
                 continue
         return found

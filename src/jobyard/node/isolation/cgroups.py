@@ -139,7 +139,7 @@ def _own_folders() -> dict[str, Path]:
     try:
         # Names of mount points may be in any encoding.
         mounts = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
-        return own_folders(mounts, Path("/proc/self/cgroup").read_text())
+        return own_folders(mounts, os.fsdecode(Path("/proc/self/cgroup").read_bytes()))
     except (OSError, ValueError):
         return {}
 

@@ -63,9 +63,9 @@ def _parents() -> dict[int, int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
-                # The name of the program may hold anything, parentheses too.
-                rest = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-                if rest[0] != "Z":
+                # The name of the program may hold anything, parentheses and what is no text too.
+                rest = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+                if rest[0] != b"Z":
                     parents[int(name)] = int(rest[1])
     return parents
 
@@ -116,7 +116,8 @@ def memory_bytes(pids: Iterable[int], limit_bytes: int) -> int:
 def _resident(pid: int) -> int:
     """Anonymous and shared memory; pages of files can be dropped and don't count."""
     try:
-        with open(f"/proc/{pid}/status") as file:
+        # Its first line is the name, which may be no text.
+        with open(f"/proc/{pid}/status", errors="replace") as file:
             lines = file.read().splitlines()
     except OSError:
         return 0
