@@ -335,6 +335,17 @@ def test_nobody_starts_in_room_that_is_on_its_way_to_others_only_to_be_sent_away
     }  # fmt: skip
 
 
+def test_a_restart_does_not_take_room_that_is_on_its_way_to_a_higher_queue() -> None:
+    """It would be sent away for it, with all of its gang."""
+    group, members = gang("g", 2, 2, here=1, status=STARTED, cpu=1)
+    leaves = replace(pod("x", here=True, cpu=2), is_terminating=True)
+    found = decided(
+        machine(cpu=4), [queue("high", 5)], [leaves, *members, pod("top", "high", cpu=3)], [group]
+    )
+    assert (placed(found), evicted(found)) == ([], [])
+    assert whys(found) == {"g-1": "Reserved", "top": "WaitingForRoom"}
+
+
 def test_many_who_ask_in_vain_for_the_room_of_many_are_answered_at_once() -> None:
     """In proportion to their number: each sums up whom it may send away only once."""
     there = [pod(f"l{n}", here=True, cpu=1) for n in range(400)]

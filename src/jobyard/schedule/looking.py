@@ -282,12 +282,11 @@ class Look:
                 return
         holder = room.holder
         is_missing = entry.claim is Claim.MISSING
-        if entry.claim is not Claim.EXTRA and (
-            # Room is kept for the first; and for those whose own is on its way already, else some
-            # of a lower queue start in it, only to be sent away again.
-            not holder or room.will_have_for(wish.need, is_missing=is_missing)
-        ):
-            room.reserve(wish.need, title)
+        # Room is kept for the first; and for those whose own is on its way already, also from
+        # restarts: else some of a lower queue come, only to be sent away again.
+        comes = room.will_have_for(wish.need, is_missing=is_missing)
+        if entry.claim is not Claim.EXTRA and (comes or not holder):
+            room.reserve(wish.need, title, is_promised=comes)
             account.reserve(wish.need, title)
         if holder and wish.need.fits(room.free):
             why = room_reserved(holder, self._ahead)
