@@ -54,7 +54,7 @@ EVENTS = "/api/v1/namespaces/{}/events"
 GOLDEN = Path(__file__).parent / "golden" / "status"
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b")
-MADE = re.compile(r"Made \d+ pods?: (.*)\.")
+MADE = re.compile(r"Created \d+ pods?: (.*)\.")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 

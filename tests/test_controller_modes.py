@@ -506,7 +506,7 @@ def test_a_strangers_object_is_left_alone(
         name = "wanting"
         found = await stage.make(kind, stranger(kind, taken))
         await stage.apply(manifest)
-        told = await stage.until_told(name, "NameTaken", f"/{taken} is there already")
+        told = await stage.until_told(name, "NameTaken", f"/{taken} exists already")
         assert told.type == "Warning"
         assert f"{kind} {stage.namespace}/{taken}" in told.message
 
@@ -535,7 +535,7 @@ def test_a_strangers_object_is_left_alone_by_a_taskset(
         name = "wanting"
         found = await stage.make(kind, stranger(kind, taken))
         await stage.apply(taskset(name))
-        told = await stage.until_told(name, "NameTaken", f"/{taken} is there already")
+        told = await stage.until_told(name, "NameTaken", f"/{taken} exists already")
         assert told.type == "Warning"
         said = f"{kind} {stage.namespace}/{taken}"
         assert said in told.message
@@ -566,7 +566,7 @@ def test_a_strangers_object_keeps_a_tensorboard_but_not_its_job(
         board = {"image": IMAGE, "trainingLogFilesets": ["t9k://pvc/logs/run"]}
         await stage.apply(pytorch(name, tensorboardSpec=board))
         await stage.until_running(name, 2)
-        told = await stage.until_told(name, "NameTaken", f"/{taken} is there already")
+        told = await stage.until_told(name, "NameTaken", f"/{taken} exists already")
         assert told.type == "Warning"
         said = await stage.until_condition(name, "Running", "True", "NameTaken")
         assert f"{kind} {stage.namespace}/{taken}" in said["message"]

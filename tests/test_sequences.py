@@ -150,6 +150,7 @@ WRITERS = {
     "output/terminal_size.py": "asks how wide it is",
     "output/terminal.py": "what exec and shell carry",
     "output/lost_output.py": "closes a stream that nobody reads",
+    "surroundings.py": "opens the streams that a caller has closed",
     "commands/logs.py": "gives the stream to a Screen",
     "commands/run.py": "gives the stream to a Screen",
     "commands/exec.py": "writes to a process, what somebody types",

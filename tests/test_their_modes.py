@@ -523,7 +523,7 @@ def test_a_debug_job_in_the_older_spelling_does_not_train(yard: Yard, tmp_path: 
     )
     refused = yard("scale", "tries", "2")
     assert "spec.elastic has no effect without spec.torchrunConfig" in refused.stderr
-    assert yard.does("debug", "tries").endswith("is in debug mode already\n")
+    assert yard.does("debug", "tries").endswith("is already in debug mode\n")
     yard.does("debug", "tries", "--off")
     assert shown(yard, "tries")["spec"]["runMode"]["debug"]["enable"] is False
     until_it_holds(mark.exists, "the program is started")

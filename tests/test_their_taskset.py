@@ -344,8 +344,8 @@ def test_a_cluster_gets_it_as_it_is_and_every_field_of_the_status_is_there(
                 else False
             ),
         )
-        await stage.until_told(UUID_NAME, "Warning", "username: has no effect")
-        await stage.until_told(UUID_NAME, "Warning", "minMember: has no effect")
+        await stage.until_told(UUID_NAME, "SpecAdvice", "username: has no effect")
+        await stage.until_told(UUID_NAME, "SpecAdvice", "minMember: has no effect")
         first = stage.statuses(UUID_NAME)[0]
         assert (first["startAt"], first["finishAt"]) == (None, None)
         for row in rows_of(first):

@@ -239,7 +239,7 @@ def queue(yard: Yard, room: Room) -> Iterator[str]:
 
 def test_a_queue_is_closed_and_opened(yard: Yard, queue: str, room: Room) -> None:
     closed = yard.does("queue", "close", queue)
-    assert closed.startswith(f"Queue/{queue} is closed now: 0 gangs that have started go on")
+    assert closed.startswith(f"Queue/{queue} is closed now: 0 gangs that have started keep running")
     assert f"Queue/{queue} is closed already" in yard.does("queue", "close", queue)
     (row,) = [line for line in yard.does("queues").splitlines() if line.startswith(queue)]
     assert row.split()[:3] == [queue, "7", "closed"]

@@ -21,7 +21,7 @@ from simulation.violation import ViolationError
 QUIET_SECONDS = 700
 _ROUNDS_MAX = 1500
 _LIVES_MAX = 12
-_NAMED = re.compile(r"(Pod|Service|ConfigMap|Secret|PodGroup) default/(\S+) is there already")
+_NAMED = re.compile(r"(Pod|Service|ConfigMap|Secret|PodGroup) default/(\S+) exists already")
 
 
 def settle(simulation: Simulation) -> None:
