@@ -9,8 +9,9 @@ DEV := $(VENV)/.dev
 WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 PYTEST_ARGS ?=
-QUICK_TESTS := $(addprefix tests/,deciding test_taskset_deciding.py test_plan.py test_schedule.py \
-	test_schema.py test_manifest_reading.py test_crds.py test_docs.py test_locks.py)
+QUICK_TESTS := $(addprefix tests/,plan/deciding plan/test_plan.py plan/test_taskset_deciding.py \
+	schedule/test_schedule.py schema/test_schema.py manifest/test_manifest_reading.py \
+	api/test_crds.py project/test_docs.py project/test_locks.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-busy test-quick parts frameworks test-frameworks kubelet-test kube docs howto core-schema lint format setup locks sbom clean

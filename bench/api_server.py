@@ -29,8 +29,8 @@ import aiohttp
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from rig.binaries import find_binaries  # noqa: E402
-from rig.control_plane import Parts, running  # noqa: E402
+from rig.kube.binaries import find_binaries  # noqa: E402
+from rig.kube.control_plane import Parts, running  # noqa: E402
 
 from jobyard.client.credentials.kubeconfig import cluster_from  # noqa: E402
 

@@ -33,13 +33,13 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from rig.api import ApiCaller  # noqa: E402
-from rig.binaries import find_binaries  # noqa: E402
-from rig.control_plane import Parts, running  # noqa: E402
-from rig.jobyard_controller import JOBYARD, running_controller  # noqa: E402
-from rig.kubelet import FakeKubelet  # noqa: E402
-from rig.plane import ControlPlane  # noqa: E402
-from rig.pod_life import Life  # noqa: E402
+from rig.kube.api import ApiCaller  # noqa: E402
+from rig.kube.binaries import find_binaries  # noqa: E402
+from rig.kube.control_plane import Parts, running  # noqa: E402
+from rig.kube.jobyard_controller import JOBYARD, running_controller  # noqa: E402
+from rig.kube.kubelet import FakeKubelet  # noqa: E402
+from rig.kube.plane import ControlPlane  # noqa: E402
+from rig.kube.pod_life import Life  # noqa: E402
 
 from jobyard.api.crd import crd  # noqa: E402
 from jobyard.api.kinds import KINDS  # noqa: E402

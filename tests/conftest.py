@@ -12,9 +12,9 @@ from pathlib import Path
 import hypothesis
 import hypothesis.core
 import pytest
-from rig.kubectl import Kubectl
-from rig.plane import ControlPlane
-from waiting import until_it_holds
+from rig.kube.kubectl import Kubectl
+from rig.kube.plane import ControlPlane
+from rig.waiting import until_it_holds
 
 from jobyard.api.crd import crd
 from jobyard.api.kinds import KINDS, Kind

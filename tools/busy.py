@@ -1,6 +1,6 @@
 """Runs a command on a machine that has something else to do: two busy loops for each core.
 
-    python tools/busy.py pytest tests/test_client.py
+    python tools/busy.py pytest tests/client/test_client.py
 
 Tests that only pass where nobody else is at work lose their races here. The loops end with the
 command, and by the kernel's hand if this process is killed. The exit code is the command's.

@@ -93,9 +93,9 @@ TARGET = Path(__file__).parent.parent / "src" / "jobyard" / "schema" / "core_v1.
 
 def main() -> None:
     # Only here: the test that compares imports this module where `rig` is set up already.
-    from rig.api import ApiCaller
-    from rig.binaries import find_binaries
-    from rig.control_plane import Parts, running
+    from rig.kube.api import ApiCaller
+    from rig.kube.binaries import find_binaries
+    from rig.kube.control_plane import Parts, running
 
     async def published(paths: Iterable[str]) -> list[dict[str, Any]]:
         async with ApiCaller(plane) as api:

@@ -6,7 +6,7 @@
 Made here: `docs/reference/`, `crds/`, `src/jobyard/engine/crds.json`,
 the pictures of terminals in `docs/images/`, and in all other
 Markdown files the blocks below comments like `output of: jobyard explain`. The texts around
-them are written by people. `tests/test_docs.py` runs the check.
+them are written by people. `tests/project/test_docs.py` runs the check.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from rig import namespaces
-from rig.plane import ControlPlane
+from rig.kube import namespaces
+from rig.kube.plane import ControlPlane
+from rig.kube.sharing import KUBECONFIG_VARIABLE
 from rig.plugin import VERSION_PROPERTY
-from rig.sharing import KUBECONFIG_VARIABLE
 from rig.tls import client_context
 
 from conformance.differences import KNOWN

@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 import yaml
-from rig.api import warnings_of
+from rig.kube.api import warnings_of
 from yarl import URL
 
 from conformance import golden

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import get_frameworks
 import pytest
+from engine.runs.test_examples_run import End, Promise, name_of, promises
+from engine.runs.test_machine_unchanged import CLOSED, ROUNDS
 from rig.machine import PYTHON, Machine, resident
 from rig.person import ROOT
-from test_examples_run import End, Promise, name_of, promises
-from test_machine_unchanged import CLOSED, ROUNDS
 
 from frameworks.yard import Yard
 

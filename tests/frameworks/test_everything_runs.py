@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from test_examples_run import promises
+from engine.runs.test_examples_run import promises
 
 from frameworks.yard import Yard
 

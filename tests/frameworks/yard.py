@@ -17,7 +17,7 @@ from typing import Any
 
 import get_frameworks
 from rig.person import ROOT, Person
-from waiting import look_again
+from rig.waiting import look_again
 
 BROKEN = Path(__file__).with_name("broken_jobyard.py")
 # What frameworks say of themselves, or not, as timing and processors have it: no replica's words.

@@ -1,6 +1,6 @@
 """A whole Kubernetes of one node, for the time of a `with` block.
 
-Puts together what others describe: `rig.control_plane`, `node`, `images`, and the names and
+Puts together what others describe: `rig.kube.control_plane`, `node`, `images`, and the names and
 volumes in the manifests beside this file. Has to run enclosed (see `enclosure`).
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rig import control_plane
-from rig.component import StartError
-from rig.control_plane import Parts, Starter
-from rig.kubectl import Kubectl
-from rig.plane import ControlPlane
+from rig.kube import control_plane
+from rig.kube.component import StartError
+from rig.kube.control_plane import Parts, Starter
+from rig.kube.kubectl import Kubectl
+from rig.kube.plane import ControlPlane
 
 from real_cluster import images, node
 from real_cluster.ingredients import Ingredients

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import namespaces
+from rig.kube import namespaces
 from rig.plugin import VERSION_PROPERTY
 
 from real_cluster import cluster as clusters

@@ -6,7 +6,7 @@ for each is asked, beside the tests, so that nobody waits for the answer.
 
 from collections.abc import Iterator, Mapping
 
-from rig.kubectl import Kubectl
+from rig.kube.kubectl import Kubectl
 
 # By how the image's name begins: what is told, and the Python that tells its version.
 ASKED: Mapping[str, tuple[str, str]] = {

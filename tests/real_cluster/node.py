@@ -1,7 +1,7 @@
 """The node of the cluster: containerd, kubelet and kube-proxy, with which settings.
 
-The recipe only, like `rig.control_plane`; `cluster` runs it. It relies on being enclosed: /run,
-/var/lib and the network are the node's own.
+The recipe only, like `rig.kube.control_plane`; `cluster` runs it. It relies on being enclosed:
+/run, /var/lib and the network are the node's own.
 """
 
 import json

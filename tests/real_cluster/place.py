@@ -8,8 +8,8 @@ from time import monotonic
 from typing import Any
 
 import yaml
-from rig.kubectl import Kubectl
-from waiting import look_again
+from rig.kube.kubectl import Kubectl
+from rig.waiting import look_again
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # For whatever a test waits for. A machine can be slow; a test that hangs must still end.

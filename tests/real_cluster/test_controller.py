@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from waiting import until_it_holds
+from rig.waiting import until_it_holds
 
 from real_cluster.cluster import Cluster
 from real_cluster.controller import LEASE, NAMESPACE

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from rig import namespaces
-from rig.binaries import find_binaries
-from rig.kubectl import NO_COLLECTING
+from rig.kube import namespaces
+from rig.kube.binaries import find_binaries
+from rig.kube.kubectl import NO_COLLECTING
 from rig.person import Person, person
 
 JSON = dict[str, Any]

@@ -21,9 +21,9 @@ import pytest
 
 from rig.needs import AS_ROOT
 from rig.person import Person
+from rig.places import ROOT
 from rig.users import free_uid
 
-ROOT = Path(__file__).parents[2]
 SITE = next((Path(sys.prefix) / "lib").glob("python3*/site-packages"))
 # The interpreter may be in root's home, which is closed to others here.
 PYTHON = Path("/opt/jobyard-test-python")

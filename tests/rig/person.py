@@ -20,7 +20,6 @@ from types import TracebackType
 from rig.preloaded import Preloaded, preloaded
 from rig.users import free_uid
 
-ROOT = Path(__file__).parents[2]
 MARK = "JOBYARD_TEST_MARK"
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from rig import namespaces
-from rig.kubectl import Kubectl
-from rig.plane import ControlPlane
-from rig.sharing import NoKubernetesError, shared_plane
+from rig.kube import namespaces
+from rig.kube.kubectl import Kubectl
+from rig.kube.plane import ControlPlane
+from rig.kube.sharing import NoKubernetesError, shared_plane
 
 pytest_plugins = ["rig.skipping"]
 

@@ -25,6 +25,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from rig.places import TESTS
+
 PR_SET_PDEATHSIG = 1
 MESSAGE_BYTES_MAX = 1 << 18
 
@@ -39,7 +41,7 @@ class Preloaded:
             words = ["-m", "rig.preloaded", str(theirs.fileno()), str(os.getpid())]
             self._process = subprocess.Popen(
                 [*wrapper, sys.executable, *words],
-                cwd=Path(__file__).parents[1],
+                cwd=TESTS,
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
             )

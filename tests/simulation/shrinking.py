@@ -38,7 +38,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         said = f" {WITHOUT_VARIABLE}='{without}'" if without else ""
         return (
             f"{SEED_VARIABLE}={self.settings.seed} {STEPS_VARIABLE}={self.settings.steps}{said}"
-            " pytest -n0 tests/test_simulation.py"
+            " pytest -n0 tests/simulation/test_simulation.py"
         )
 
     def __str__(self) -> str:

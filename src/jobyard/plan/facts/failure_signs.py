@@ -2,8 +2,8 @@
 
 `log_tail` and `last_words` read a log's end by it. A row is a kind and its patterns; the first row
 that matches decides. Whoever meets a launcher or a library whose last line hides the error adds a
-pattern here, and the log to tests/last_words. Patterns have but one way to match a text, so that
-their time is linear in its length.
+pattern here, and the log to tests/plan/last_words. Patterns have but one way to match a text, so
+that their time is linear in its length.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A client that asks for one of these gets the code and reason of a real server without it. The
 message, or the warning beside it that kubectl and others show, says why and where to read on.
 Called when a path led nowhere. Who follows the page finds everything that is listed here
-(`tests/test_unserved.py`).
+(`tests/server/test_unserved.py`).
 """
 
 from __future__ import annotations

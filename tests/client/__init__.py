@@ -1,0 +1,1 @@
+"""What speaks to an API server, with a real one."""

@@ -1,0 +1,1 @@
+"""The controller on a real API server, with a fake kubelet."""

@@ -1,0 +1,1 @@
+"""The embedded engine, started as people start it."""

@@ -1,0 +1,1 @@
+"""Engines of `jobyard run`, what they run, and what they leave."""

@@ -1,0 +1,1 @@
+"""What a cluster needs to run the controller."""

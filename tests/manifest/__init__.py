@@ -1,0 +1,1 @@
+"""Files as users write them, and all that is said about them offline."""

@@ -1,0 +1,1 @@
+"""What a job is made of, and what is said of it."""

@@ -1,0 +1,1 @@
+"""The project itself: house rules, docs, locks, tools."""

@@ -1,0 +1,1 @@
+"""The rig is tested, too."""

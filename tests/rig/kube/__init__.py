@@ -1,0 +1,1 @@
+"""A real Kubernetes for the tests, and what plays its nodes."""

@@ -1,0 +1,1 @@
+"""Who is placed, who waits, who goes."""

@@ -1,0 +1,1 @@
+"""The embedded API server, with a real one as the judge."""

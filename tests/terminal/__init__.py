@@ -1,0 +1,1 @@
+"""Texts on a terminal."""

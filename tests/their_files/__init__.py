@@ -1,0 +1,1 @@
+"""Files as users of other platforms have them."""
