@@ -91,6 +91,10 @@ def all_parts(environment: Mapping[str, str], is_root: bool) -> tuple[Part, ...]
     return (*parts, Part("images", by("get_images.py"), ("system",), folder=cache / "images"))
 
 
+# The ends of parts; or the exit code of who was told to end.
+Ended = queue.SimpleQueue[tuple[Part, int] | int]
+
+
 def can_begin(part: Part, progress: Progress, parts: Iterable[Part]) -> bool:
     if not all(name in progress.took for name in part.needs):
         return False
@@ -98,10 +102,15 @@ def can_begin(part: Part, progress: Progress, parts: Iterable[Part]) -> bool:
     return not (part.is_build and builds & set(progress.running))
 
 
-def get(parts: Sequence[Part], environment: Mapping[str, str]) -> Progress:
-    """Run them all; what was running when one failed has ended when this returns."""
+def get(
+    parts: Sequence[Part], environment: Mapping[str, str], ended: Ended | None = None
+) -> Progress:
+    """Run them all; what was running when one failed has ended when this returns.
+
+    Whoever wants an end before puts the exit code into `ended`.
+    """
     progress = Progress(waiting=list(parts))
-    ended: queue.SimpleQueue[tuple[Part, int]] = queue.SimpleQueue()
+    ended = queue.SimpleQueue() if ended is None else ended
     readers: list[threading.Thread] = []
     try:
         while progress.waiting or progress.running:
@@ -113,7 +122,10 @@ def get(parts: Sequence[Part], environment: Mapping[str, str]) -> Progress:
                 raise ValueError(
                     f"nothing gets {', '.join(each.name for each in progress.waiting)}"
                 )
-            part, code = ended.get()
+            end = ended.get()
+            if isinstance(end, int):
+                sys.exit(end)
+            part, code = end
             del progress.running[part.name]
             progress.took[part.name] = monotonic() - progress.began[part.name]
             if code != 0:
@@ -130,7 +142,7 @@ def _begin(
     part: Part,
     progress: Progress,
     environment: Mapping[str, str],
-    ended: "queue.SimpleQueue[tuple[Part, int]]",
+    ended: Ended,
 ) -> threading.Thread:
     process = subprocess.Popen(
         part.command,
@@ -200,10 +212,12 @@ def main() -> int:
         return 0
     if os.geteuid() != 0:
         print("parts: without images, and what else only root can have", file=sys.stderr)
-    # The same end as Ctrl-C has: what runs is ended.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    ended: Ended = queue.SimpleQueue()
+    # Told and not raised: between the start of a part and its place in the books it would go on.
+    signal.signal(signal.SIGTERM, lambda *_: ended.put(143))
+    signal.signal(signal.SIGINT, lambda *_: ended.put(130))
     began = monotonic()
-    progress = get(parts, os.environ)
+    progress = get(parts, os.environ, ended)
     print(table(parts, progress, monotonic() - began), flush=True)
     if progress.failed is not None:
         command = shlex.join(progress.failed.command)

@@ -17,7 +17,7 @@ from rig.selection import all_is_asked_for
 
 from jobyard.node.logs import container_logs, log_files
 from jobyard.node.logs.container_logs import LogCut, read_logs, run_to_read
-from jobyard.node.logs.log_files import LogStream, LogWriter, numbers_of, stamp_of
+from jobyard.node.logs.log_files import LogStream, LogWriter, numbered, numbers_of, stamp_of
 from jobyard.node.shared.folders import PodFolder
 from jobyard.node.shared.keeping import take_lock, write_state
 from jobyard.node.shared.state import ContainerState, End, PodState, Stage
@@ -141,6 +141,29 @@ def test_files_are_rotated_and_the_oldest_go(folder: PodFolder) -> None:
     assert note.startswith(b"jobyard: %d lines are missing here" % (1000 - len(lines)))
     assert lines == [b"line %d" % n for n in range(1000 - len(lines), 1000)]
     assert len(lines) > 50
+
+
+def test_a_file_that_goes_while_the_files_are_opened_is_told_of(
+    folder: PodFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer puts a file aside and then removes the oldest; a reader comes in between."""
+    written(folder, 1000, bytes_max=1000, files_max=4)
+    path = folder.log("main", 0)
+    full = numbers_of(path)
+    listed = iter([full])
+
+    def listed_before(path: Path) -> list[int]:
+        found = next(listed, None)
+        if found is None:
+            return numbers_of(path)
+        numbered(path, found[0]).unlink()
+        return found
+
+    monkeypatch.setattr(container_logs, "numbers_of", listed_before)
+    note, *lines = text(folder).splitlines()
+    assert numbers_of(path) == full[1:]
+    assert note.startswith(b"jobyard: %d lines are missing here" % (1000 - len(lines)))
+    assert lines == [b"line %d" % n for n in range(1000 - len(lines), 1000)]
 
 
 def test_with_one_file_there_is_only_one(folder: PodFolder) -> None:

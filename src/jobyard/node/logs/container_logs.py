@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import msgspec
@@ -94,9 +94,11 @@ class _Files:
         while True:
             last, numbers = last_number(path), numbers_of(path)
             newer = [number for number in numbers if number > after]
-            self._open([*(numbered(path, number) for number in newer), path])
-            # A file that was put aside meanwhile would be missing, or there twice.
-            if last_number(path) == last:
+            is_whole = all(self._open(numbered(path, number)) for number in newer)
+            self._open(path)
+            # A file that was put aside meanwhile would be missing, or there twice; one that went
+            # before it was open would be missing without a word.
+            if is_whole and last_number(path) == last:
                 break
             self.close()
         # What the file that still grows will be called.
@@ -104,12 +106,13 @@ class _Files:
         # Between what was read before and the first of these.
         self.gap = _gap(path, after, (newer[0] if newer else self.number) - 1)
 
-    def _open(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            try:
-                self.descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            except FileNotFoundError:
-                continue
+    def _open(self, path: Path) -> bool:
+        """Whether it is there; the one that grows need not be."""
+        try:
+            self.descriptors.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except FileNotFoundError:
+            return False
+        return True
 
     def is_current(self) -> bool:
         """Whether the last one is still the one that grows."""
