@@ -1,8 +1,6 @@
-"""A real Kubernetes control plane for the tests: etcd, kube-apiserver and their kin.
+"""What all tests use: a real Kubernetes (`kube`), engines, persons who type commands, waiting.
 
-`plugin` is what tests meet (the fixtures `control_plane`, `namespace`, `kubectl`);
-`keeper` owns the processes for one pytest run; `control_plane` knows how they are
-started and `component` how one process is; `plane` is the value that all of them
-pass on. Linux only: it leans on pidfds and on the parent-death signal, so that
-nothing outlives a test run, however that ends.
+`plugin` has the fixtures, `selection` says which tests a run takes, `places` knows where things
+are, `waiting` is how a test waits, `person` how it runs commands. Nothing in here is a test; those
+of the rig are in `itself`.
 """

@@ -1,4 +1,4 @@
-"""The process that owns the control plane of one test run: `python -m rig.keeper`.
+"""The process that owns the control plane of one test run: `python -m rig.kube.keeper`.
 
 Started by the first pytest worker that needs a plane. Writes `plane.json` into its
 folder when the plane works, closes its standard output to say "look now", and keeps
