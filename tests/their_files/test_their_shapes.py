@@ -329,19 +329,24 @@ def ended(room: Room, kind: str, name: str) -> str:
     return room.engine.ask("GET", room.path("pods", f"{name}-{first}") + "/log").text
 
 
+def program_lines(said: str, begins: str) -> list[str]:
+    """Without those of mpirun itself, which on a busy machine warns of a child that was quicker."""
+    return [line for line in said.splitlines() if line.startswith(begins)]
+
+
 @needs_mpi
 @needs_ssh
 def test_the_oldest_shape_starts_as_many_processes_as_it_says(room: Room) -> None:
     said = ended(room, "mpijob", "oldest")
     wanted = [f"process {n} of 6 on oldest-worker-{n // 3}" for n in range(6)]
-    assert sorted(line for line in said.splitlines() if line.startswith("process")) == wanted
+    assert sorted(program_lines(said, "process")) == wanted
 
 
 @needs_mpi
 @needs_ssh
 def test_mixed_shapes_run_and_their_warnings_are_events(room: Room) -> None:
     said = ended(room, "mpijob", "mixed")
-    assert said.splitlines() == ["btl ^openib, yields 1"] * 2
+    assert program_lines(said, "btl") == ["btl ^openib, yields 1"] * 2
     for path in WARNED["mixed"]:
         room.engine.until(
             room.path("events"), "fieldSelector=type%3DWarning", partial(is_about, path)
@@ -357,7 +362,7 @@ def is_about(path: str, event: dict[str, Any]) -> bool:
 def test_a_launcher_beside_the_workers_of_the_first_shape_starts_them(room: Room) -> None:
     said = ended(room, "mpijob", "lone-launcher")
     wanted = [f"launcher has started lone-launcher-worker-{n}" for n in range(2)]
-    assert sorted(said.splitlines()) == wanted
+    assert sorted(program_lines(said, "launcher has started")) == wanted
 
 
 @needs_ssh
