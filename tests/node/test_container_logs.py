@@ -17,7 +17,14 @@ from rig.selection import all_is_asked_for
 
 from jobyard.node.logs import container_logs, log_files
 from jobyard.node.logs.container_logs import LogCut, read_logs, run_to_read
-from jobyard.node.logs.log_files import LogStream, LogWriter, numbered, numbers_of, stamp_of
+from jobyard.node.logs.log_files import (
+    LogStream,
+    LogWriter,
+    last_number,
+    numbered,
+    numbers_of,
+    stamp_of,
+)
 from jobyard.node.shared.folders import PodFolder
 from jobyard.node.shared.keeping import take_lock, write_state
 from jobyard.node.shared.state import ContainerState, End, PodState, Stage
@@ -455,6 +462,31 @@ def test_a_follower_that_is_behind_misses_nothing_that_is_kept(folder: PodFolder
                 await follower.until(b"line %d\n" % n)
         stored(folder, stage=Stage.WAITING, last_end=END)
         assert (await follower.end()).splitlines() == [b"line %d" % n for n in range(500)]
+
+    within_time(work())
+
+
+@pytest.mark.usefixtures("supervisor")
+@pytest.mark.parametrize("files_max", [3, 1000])
+def test_a_follower_that_comes_while_no_file_grows_misses_nothing(
+    folder: PodFolder, files_max: int
+) -> None:
+    """The last one was put aside, and the next is made, filled and put aside before it looks."""
+
+    async def work() -> None:
+        written(folder, 10, bytes_max=200, files_max=files_max)
+        path = folder.log("main", 0)
+        path.rename(numbered(path, last_number(path) + 1))
+        stored(folder, stage=Stage.RUNNING)
+        follower = Follower(folder)
+        await follower.until(b"line 9\n")
+        writer = writer_of(folder, 200, files_max)
+        for n in range(10, 16):
+            writer.feed(OUT, b"line %d\n" % n, n * SECOND)
+        stored(folder, stage=Stage.WAITING, last_end=END)
+        lines = (await follower.end()).splitlines()
+        told = [line for line in lines if not line.startswith(b"jobyard: ")]
+        assert told[-7:] == [b"line %d" % n for n in range(9, 16)]
 
     within_time(work())
 

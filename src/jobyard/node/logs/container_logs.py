@@ -95,16 +95,18 @@ class _Files:
             last, numbers = last_number(path), numbers_of(path)
             newer = [number for number in numbers if number > after]
             is_whole = all(self._open(numbered(path, number)) for number in newer)
-            self._open(path)
+            has_growing = self._open(path)
             # A file that was put aside meanwhile would be missing, or there twice; one that went
             # before it was open would be missing without a word.
             if is_whole and last_number(path) == last:
                 break
             self.close()
-        # What the file that still grows will be called.
-        self.number = max(after, last) + 1
+        last = max(after, last)
+        # What the newest of these is called, or will be: the file that grows is not there for the
+        # moment between its being put aside and the next one's being made.
+        self.number = last + has_growing
         # Between what was read before and the first of these.
-        self.gap = _gap(path, after, (newer[0] if newer else self.number) - 1)
+        self.gap = _gap(path, after, newer[0] - 1 if newer else last)
 
     def _open(self, path: Path) -> bool:
         """Whether it is there; the one that grows need not be."""
@@ -207,9 +209,8 @@ async def _followed(
             while block := reader.next():
                 yield block
             if not is_current:
-                after = files.number if files.descriptors else 0
                 files.close()
-                files = _Files(folder.log(container, run), after)
+                files = _Files(folder.log(container, run), files.number)
                 if files.gap:
                     yield files.gap
                 reader = _Reader(files, Place(0, 0))
