@@ -18,7 +18,7 @@ import pytest
 from engine.runs.test_examples_run import End, Promise, name_of, promises
 from engine.runs.test_machine_unchanged import CLOSED, ROUNDS
 from rig.machine import PYTHON, Machine, resident
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import Yard
 

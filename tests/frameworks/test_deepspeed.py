@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 

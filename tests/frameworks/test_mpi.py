@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from rig.engine import JOBS, RunningEngine
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import BOUNDED, DEADLINE_SECONDS, FAULTS, Ran, Yard
 

@@ -10,7 +10,7 @@ from typing import Any
 import get_frameworks
 import pytest
 import yaml
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import Yard
 from jobyard.plan.objects.tensorboard import DEFAULT_IMAGE

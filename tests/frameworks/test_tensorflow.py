@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import BOUNDED, DEADLINE_SECONDS, FAULTS, Ran, Yard
 

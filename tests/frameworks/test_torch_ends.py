@@ -16,7 +16,7 @@ from pathlib import Path
 import get_frameworks
 import pytest
 import yaml
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import DEADLINE_SECONDS, FAULTS
 

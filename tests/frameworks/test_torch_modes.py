@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import DEADLINE_SECONDS, Yard
 

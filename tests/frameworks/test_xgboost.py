@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from rig.person import ROOT
+from rig.places import ROOT
 
 from frameworks.yard import BOUNDED, FAULTS, Ran, Yard
 

@@ -16,7 +16,8 @@ from time import monotonic
 from typing import Any
 
 import get_frameworks
-from rig.person import ROOT, Person
+from rig.person import Person
+from rig.places import ROOT
 from rig.waiting import look_again
 
 BROKEN = Path(__file__).with_name("broken_jobyard.py")
